@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     const auto model = vitrine::LanguageModel::open(argv[1], {.tokenizer = argc > 3 ? argv[3] : ""});
     vitrine::GenerateOptions options;
     options.max_tokens = 40;
-    options.sampling = vitrine::SamplingConfig{.temperature = 0};  // always the most likely token
+    options.temperature = 0;  // always the most likely token
     options.on_text = [](const std::string& text) { std::cout << text << std::flush; };
     const vitrine::GenerateResult result = model.generate(argv[2], options);
     std::cout << "\n" << result.ids.size() << " tokens, ended by " << name_of(result.finish_reason) << "\n";

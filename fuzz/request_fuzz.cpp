@@ -6,7 +6,8 @@
 #include "serve/completion_reply.h"
 #include "serve/embeddings.h"
 #include "serve/request_error.h"
-#include "serve/text_routes.h"
+#include "serve/request_head.h"
+#include "serve/routes.h"
 #include "serve/trace_request.h"
 
 using namespace vitrine;
@@ -51,8 +52,8 @@ struct Served {
     model.tokenizer = &tokenizer;
     model.chat = &chat;
     model.templates = templates();
-    model.bos = kBos;
-    model.stop_ids = model.chat_stop_ids = {kBos};
+    model.defaults.bos = kBos;
+    model.defaults.stop_ids = model.chat_stop_ids = {kBos};
   }
   static ModelConfig config() {
     const Json json = Json::parse(R"({"model_type": "llama", "hidden_size": 2, "intermediate_size": 2,
@@ -96,7 +97,7 @@ void answer_texts(const ServedModel& model, const CompletionRequest& request) {
   CompletionReply reply(model, request, "1", 0);
   std::vector<GenerateResult> results;
   for (std::size_t i = 0; i < std::min<std::size_t>(request.n_sequences(), 8); ++i) {
-    const GenerateRequest sequence = request.sequence(i, model.search);
+    const GenerateRequest sequence = request.sequence(i, model.defaults);
     fuzz::expect(!sequence.prompt.empty() && sequence.prompt.size() <= 4096, "a prompt fits the context");
     sequence.sampling.validate();
     results.push_back(made_up(sequence));
@@ -105,7 +106,7 @@ void answer_texts(const ServedModel& model, const CompletionRequest& request) {
       SequenceStep step;
       step.id = i;
       if (t == 0) step.prompt_logprobs = results[i].prompt_logprobs;
-      if (t < results[i].ids.size()) step.token = report(results[i].ids[t], request.options.n_logprobs);
+      if (t < results[i].ids.size()) step.token = report(results[i].ids[t], sequence.n_logprobs);
       if (t == results[i].ids.size()) step.result = results[i];
       for (const Json& chunk : reply.chunks(std::move(step))) json_text(chunk);
     }
@@ -128,28 +129,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const AccessRules rules{{}, {"localhost"}, {}};
     const AdmittedHead admitted = admit(head, rules);
     const std::string_view body = text.substr(std::min(end + 1, text.size()));
-    switch (admitted.route) {
-      case Route::completions:
-        return answer_texts(served.model, parse_completion(served.model, body, 1));
-      case Route::chat:
-        return answer_texts(served.model, parse_chat(served.model, body, 1));
-      case Route::embeddings: {
-        const EmbeddingRequest request = parse_embeddings(served.model, body);
-        json_text(embeddings_reply(request, {request.texts.size(), {1, 2}}));
-        return;
-      }
-      case Route::trace: {
-        const TraceRequest request = parse_trace(served.model, body);
-        fuzz::expect(request.recorder->bytes() <= served.model.max_trace_bytes, "a trace is not too large");
-        fuzz::expect(request.sequence().prompt.size() <= 4096, "a prompt fits the context");
-        request.file();
-        return;
-      }
-      case Route::health:
-      case Route::metrics:
-        return;
-      default:
-        json_text(answer(served.model, admitted, body));
+    const Route& route = *admitted.route;
+    if (const auto* const answer = std::get_if<Route::Answer>(&route.handler)) {
+      json_text((*answer)(served.model, {body, admitted.name, "1", 0, {}}));
+    } else if (route.path == "/v1/completions") {
+      answer_texts(served.model, parse_completion(served.model, body, 1));
+    } else if (route.path == "/v1/chat/completions") {
+      answer_texts(served.model, parse_chat(served.model, body, 1));
+    } else if (route.path == "/v1/embeddings") {
+      const EmbeddingRequest request = parse_embeddings(served.model, body);
+      json_text(embeddings_reply(request, {request.texts.size(), {1, 2}}));
+    } else if (route.path == "/v1/trace") {
+      const TraceRequest request = parse_trace(served.model, body);
+      fuzz::expect(request.recorder->bytes() <= served.model.max_trace_bytes, "a trace is not too large");
+      fuzz::expect(request.sequence().prompt.size() <= 4096, "a prompt fits the context");
+      request.file();
     }
   });
 }

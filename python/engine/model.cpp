@@ -21,13 +21,9 @@ OpenOptions options_of(const std::string& tokenizer, int threads, const std::str
   const auto types = kv_types_named(kv);
   if (!types) raise_bad_input("[kv] expected f32, bf16, f16, int8, int4, or two of them as in int8:int4, got " + kv);
   options.kv_types = *types;
-  if (compute == "f32") {
-    options.compute = Compute::f32;
-  } else if (compute == "bf16") {
-    options.compute = Compute::bf16;
-  } else if (compute != "auto") {
-    raise_bad_input("[compute] expected auto, f32 or bf16, got " + compute);
-  }
+  const auto named = compute_named(compute);
+  if (!named || compute == "int8") raise_bad_input("[compute] expected auto, f32 or bf16, got " + compute);
+  options.compute = *named;
   options.poll = poll_signals;
   return options;
 }

@@ -6,44 +6,32 @@
 namespace vitrine::python {
 namespace {
 
-/// What generate and stream take.
-GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
+template <class T>
+bool read(const nb::object& value, std::optional<T>& place) {
+  T read{};
+  if (!nb::try_cast(value, read)) return false;
+  place = std::move(read);
+  return true;
+}
+template <class T>
+bool read(const nb::object& value, T& place) {
+  return nb::try_cast(value, place);
+}
+
+/// What generate and stream take: the options that are offered in Python, of which `prefix` may also be ids, and hooks.
+GenerateOptions options_of(const nb::dict& given) {
   GenerateOptions options;
-  SamplingOverrides sampling;
-  const auto get = [&]<class T>(const char* name, T& place) {
-    if (!given.contains(name)) return;
-    const nb::object value = given[name];
-    if (nb::try_cast(value, place)) return;
-    raise_bad_input(std::string("[") + name + "] expected another type, or a number in range, got " +
-                    nb::repr(value).c_str());
-  };
-  get("temperature", sampling.temperature);
-  get("top_k", sampling.top_k);
-  get("top_p", sampling.top_p);
-  get("min_p", sampling.min_p);
-  get("repeat_penalty", sampling.repeat_penalty);
-  get("greedy", sampling.greedy);
-  get("max_tokens", options.max_tokens);
-  get("seed", options.seed);
-  get("stop", options.stop);
-  get("stop_ids", options.stop_ids);
-  get("logprobs", options.n_logprobs);
-  options.search.n_beams.reset();
-  get("beam", options.search.n_beams);
-  get("n_best", options.search.n_best);
-  get("length_penalty", options.search.length_penalty);
-  get("early_stop", options.search.early_stop);
-  get("min_tokens", options.search.min_tokens);
-  get("no_repeat_ngram", options.search.no_repeat_ngram);
-  get("target_lang", options.prefix.language);
-  const bool samples = sampling.temperature || sampling.top_k || sampling.top_p || sampling.min_p;
-  if (samples && !options.search.n_beams) options.search.n_beams = 1;
-  if (!samples && options.search.n_beams.value_or(1) > 1) sampling.greedy = true;
-  options.sampling = model.sampling(sampling);
-  if (given.contains("prefix")) {
-    Prompt prefix = prompt_of(nb::object(given["prefix"]));
-    if (auto* const ids = std::get_if<std::vector<std::int32_t>>(&prefix)) options.prefix.ids = std::move(*ids);
-    if (auto* const text = std::get_if<std::string>(&prefix)) options.prefix.text = std::move(*text);
+  for (const OptionRow& row : option_rows()) {
+    if (!row.is_in(kInPython) || !given.contains(row.name)) continue;
+    const nb::object value = given[row.name];
+    if (row.name == std::string_view("prefix")) {
+      Prompt prefix = prompt_of(value);
+      if (auto* const ids = std::get_if<std::vector<std::int32_t>>(&prefix)) options.prefix_ids = std::move(*ids);
+      if (auto* const text = std::get_if<std::string>(&prefix)) options.prefix = std::move(*text);
+      continue;
+    }
+    if (std::visit([&](auto place) { return read(value, options.*place); }, row.place)) continue;
+    raise_bad_input(std::string("[") + row.name + "] expected " + row.expected() + ", got " + nb::repr(value).c_str());
   }
   if (given.contains("hooks")) {
     options.watch = watch_of(nb::object(given["hooks"]), nb::cast<std::vector<std::string>>(given["hook_sites"]));
@@ -70,7 +58,7 @@ nb::tuple result_of(const GenerateResult& result) {
 
 nb::tuple generate(const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
   const Prompt text = prompt_of(prompt);
-  const GenerateOptions options = options_of(model, given);
+  const GenerateOptions options = options_of(given);
   GenerateResult result;
   {
     const nb::gil_scoped_release free;
@@ -106,7 +94,7 @@ class Stepper {
 
 void open_stepper(Stepper* place, const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
   const Prompt text = prompt_of(prompt);
-  const GenerateOptions options = options_of(model, given);
+  const GenerateOptions options = options_of(given);
   const nb::gil_scoped_release free;
   new (place) Stepper(model, text, options);
 }

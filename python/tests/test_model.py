@@ -84,6 +84,8 @@ def test_options_of_generation(model: vitrine.Model) -> None:
         model.generate(TEXT, seed=-1)
     with pytest.raises(vitrine.BadInput, match="top_k.*'many'"):
         model.generate(TEXT, top_k="many")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'temprature'"):
+        model.generate(TEXT, temprature=1)  # type: ignore[call-arg]
     ended = model.generate(TEXT, max_tokens=8, greedy=True, stop_ids=[greedy.ids[2]])
     assert (ended.ids, ended.stop_id, ended.finish_reason) == (greedy.ids[:2], greedy.ids[2], "stop")
 

@@ -10,16 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _engine
 from ._errors import BadInput
+from ._options import GenerateOptions
 from ._sites import Array, Find, Hook, HookMap, finder, matches
 from ._tensors import entries_of, tensor_of
 from ._tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 DEFAULT_MODEL = Path(__file__).parent / "models" / "default"
 """The folder of the model that comes with the package."""
@@ -155,82 +159,36 @@ class Model:
     # Generation
 
     def generate(
-        self,
-        prompt: Prompt,
-        *,
-        max_tokens: int = 128,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repeat_penalty: float | None = None,
-        greedy: bool = False,
-        seed: int = 0,
-        stop: str | Sequence[str] = (),
-        stop_ids: Sequence[int] | None = None,
-        logprobs: int = 0,
-        beam: int | None = None,
-        n_best: int = 1,
-        length_penalty: float | None = None,
-        early_stop: str | None = None,
-        min_tokens: int | None = None,
-        no_repeat_ngram: int | None = None,
-        prefix: Prompt | None = None,
-        target_lang: str | None = None,
-        hooks: HookMap | None = None,
+        self, prompt: Prompt, *, hooks: HookMap | None = None, **options: Unpack[GenerateOptions]
     ) -> Generation:
         """Continues a text, or writes what an encoder–decoder makes of it, from a ``prefix`` on. What is not given is
-        the checkpoint's choice. With several beams, the text is searched for, not sampled. Hooks see the tokens as they
-        are processed: up to 256 of the prompt at a time, then one by one, or that of each beam."""
+        the checkpoint's choice, except ``max_tokens=128`` and ``seed=0``. With several beams, the text is searched for,
+        not sampled. Hooks see the tokens as they are processed: up to 256 of the prompt at a time, then one by one, or
+        that of each beam."""
         ids = self.ids(prompt)
-        options = self._options(
-            stop, hooks, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs, beam=beam,
-            n_best=n_best, length_penalty=length_penalty, early_stop=early_stop, min_tokens=min_tokens,
-            no_repeat_ngram=no_repeat_ngram, prefix=None if prefix is None else _prompt(prefix), target_lang=target_lang,
-        )  # fmt: skip
-        return self._generation(_engine.generate(self._engine, _prompt(ids), options), ids, seed)
+        given = self._options("generate", hooks, options)
+        return self._generation(_engine.generate(self._engine, _prompt(ids), given), ids, given["seed"])
 
     def stream(
-        self,
-        prompt: Prompt,
-        *,
-        max_tokens: int = 128,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repeat_penalty: float | None = None,
-        greedy: bool = False,
-        seed: int = 0,
-        stop: str | Sequence[str] = (),
-        stop_ids: Sequence[int] | None = None,
-        logprobs: int = 0,
-        beam: int | None = None,
-        n_best: int = 1,
-        length_penalty: float | None = None,
-        early_stop: str | None = None,
-        min_tokens: int | None = None,
-        no_repeat_ngram: int | None = None,
-        prefix: Prompt | None = None,
-        target_lang: str | None = None,
-        hooks: HookMap | None = None,
+        self, prompt: Prompt, *, hooks: HookMap | None = None, **options: Unpack[GenerateOptions]
     ) -> Stream:
         """The pieces of generate(), each as soon as it exists; the text of a search is one. Concatenated, they are its
         text."""
         ids = self.ids(prompt)
-        options = self._options(
-            stop, hooks, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
-            repeat_penalty=repeat_penalty, greedy=greedy, seed=seed, stop_ids=stop_ids, logprobs=logprobs, beam=beam,
-            n_best=n_best, length_penalty=length_penalty, early_stop=early_stop, min_tokens=min_tokens,
-            no_repeat_ngram=no_repeat_ngram, prefix=None if prefix is None else _prompt(prefix), target_lang=target_lang,
-        )  # fmt: skip
-        return Stream(self, _engine.Stepper(self._engine, _prompt(ids), options), ids, seed)
+        given = self._options("stream", hooks, options)
+        return Stream(self, _engine.Stepper(self._engine, _prompt(ids), given), ids, given["seed"])
 
-    def _options(self, stop: str | Sequence[str], hooks: HookMap | None, **given: Any) -> dict[str, Any]:
+    def _options(self, function: str, hooks: HookMap | None, options: GenerateOptions) -> dict[str, Any]:
         """What a generation reads of its options; None is not given."""
+        for name in options.keys() - GenerateOptions.__annotations__.keys():
+            raise TypeError(f"Model.{function}() got an unexpected keyword argument {name!r}")
         find, globs = self._watch(hooks)
-        given.update(stop=_texts(stop), hooks=find, hook_sites=globs)
+        given: dict[str, Any] = {"max_tokens": 128, "seed": 0, "hooks": find, "hook_sites": globs}
+        given.update((name, value) for name, value in options.items() if value is not None)
+        if "prefix" in given:
+            given["prefix"] = _prompt(given["prefix"])
+        if "stop" in given:
+            given["stop"] = _texts(given["stop"])
         return {name: value for name, value in given.items() if value is not None}
 
     def _piece(self, id: int) -> str:

@@ -8,9 +8,7 @@
 
 #include "base/error.h"
 #include "capi/options.h"
-#include "generate/choose_sampling.h"
-#include "generate/choose_search.h"
-#include "generate/choose_texts.h"
+#include "generate/read_option.h"
 #include "report/model_facts.h"
 #include "report/results.h"
 #include "vitrine/opened_model.h"
@@ -110,64 +108,30 @@ OpenOptions open_options(const char* json, bool& wants_int8) {
     throw BadInput("options", "kv: expected f32, bf16, f16, int8, int4, or two of them as in int8:int4, got {}", kv);
   }
   open.kv_types = *types;
-  const std::string compute = options.text("compute").value_or("auto");
-  const std::pair<const char*, Compute> kNames[] = {
-      {"auto", Compute::automatic}, {"f32", Compute::f32}, {"int8", Compute::automatic}, {"bf16", Compute::bf16}};
-  const auto* const found =
-      std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& name) { return compute == name.first; });
-  if (found == std::end(kNames)) {
-    throw BadInput("options", "compute: expected auto, f32, int8 or bf16, got {}", compute);
-  }
-  open.compute = found->second;
-  wants_int8 = compute == "int8";
+  const std::string name = options.text("compute").value_or("auto");
+  const std::optional<Compute> compute = compute_named(name);
+  if (!compute) throw BadInput("options", "compute: expected auto, f32, int8 or bf16, got {}", name);
+  open.compute = *compute;
+  wants_int8 = name == "int8";
   options.finish();
   return open;
 }
 
-/// The request that the program would make of these options.
-GenerateRequest request_of(const ModelAccess::State& s, const char* json, std::vector<std::int32_t> ids,
-                           SamplingChoice& sampling) {
-  CallOptions options(json);
-  SamplingOverrides given;
-  given.temperature = options.number("temperature");
-  given.top_k = options.whole<int>("top_k", 0);
-  given.top_p = options.number("top_p");
-  given.min_p = options.number("min_p");
-  given.repeat_penalty = options.number("repeat_penalty");
-  given.greedy = options.flag("greedy");
-  SearchOverrides search;
-  search.max_tokens = options.whole<std::int64_t>("max_tokens", 0, 1 << 30);
-  search.n_beams = options.whole<int>("beam", 1, 1024);
-  search.n_best = options.whole<int>("n_best", 1, 1024).value_or(1);
-  search.length_penalty = options.number("length_penalty");
-  search.early_stop = options.text("early_stop");
-  search.min_tokens = options.whole<std::int64_t>("min_tokens", 0, 1 << 30);
-  search.no_repeat_ngram = options.whole<std::int64_t>("no_repeat_ngram", 0, 1024);
-  TextPrefix prefix;
-  prefix.text = options.text("prefix").value_or("");
-  prefix.ids = options.ids("prefix_ids").value_or(std::vector<std::int32_t>());
-  prefix.language = options.text("target_lang").value_or("");
-
-  GenerateRequest request;
-  request.seed = options.whole<std::uint64_t>("seed", 0).value_or(std::random_device{}());
-  request.stop_strings = options.texts("stop");
-  request.n_logprobs = options.whole<int>("logprobs", 0, 1 << 20).value_or(0);
-  options.finish();
-  choose_texts(prefix, s.checkpoint, s.tokenizer.get(), std::move(ids), request);
-  const bool samples = given.temperature || given.top_k || given.top_p || given.min_p;
-  request.stop_ids = stop_ids(s.checkpoint, s.tokenizer.get());
-  search.forced_first = language_id(prefix, s.tokenizer.get());
-  choose_search(search, s.checkpoint.search, samples, request);
-  request.wants_score = s.checkpoint.model->config().encoder || request.beam.n_beams > 1;
-  sampling = choose_sampling(given, s.checkpoint.generation);
-  if (request.beam.n_beams > 1 && !samples) sampling.config.temperature = 0;
-  request.sampling = sampling.config;
-  return request;
+/// The options of vitrine_generate().
+GenerateOptions generate_options(const char* json) {
+  CallOptions given(json);
+  GenerateOptions options;
+  for (const OptionRow& row : option_rows()) {
+    if (row.is_in(kInC)) read_option(given, row.name, row, row.range, options);
+  }
+  given.finish();
+  if (!options.seed) options.seed = std::random_device{}();
+  return options;
 }
 
 /// What the decoder of an encoder–decoder reads: the option `target_ids`, or `target`, a text.
 std::vector<std::int32_t> target_of(const LanguageModel& model, CallOptions& options) {
-  const std::optional<std::vector<std::int32_t>> ids = options.ids("target_ids");
+  const auto ids = options.get<std::vector<std::int32_t>>("target_ids", "a list of ids");
   const std::optional<std::string> text = options.text("target");
   if (ids && text) throw BadInput("options", "target: expected target or target_ids, got both");
   if (ids) return *ids;
@@ -212,7 +176,7 @@ int vitrine_encode(const vitrine_model* model, const char* text, size_t bytes, c
     *n = 0;
     if (bytes > 0) check(text, "text");
     CallOptions given(options);
-    const bool no_special = given.flag("no_special");
+    const bool no_special = given.flag("no_special").value_or(false);
     given.finish();
     const std::string string = bytes == 0 ? std::string() : std::string(text, bytes);
     const LanguageModel& m = model_of(model);
@@ -238,8 +202,9 @@ int vitrine_generate(const vitrine_model* model, const int32_t* ids, size_t n, c
   return guarded([&] {
     if (json != nullptr) *json = nullptr;
     const ModelAccess::State& s = ModelAccess::state(model_of(model));
-    SamplingChoice sampling;
-    const GenerateRequest request = request_of(s, options, ids_of(ids, n), sampling);
+    std::vector<std::string> from_checkpoint;
+    const GenerateRequest request =
+        ModelAccess::request_of(model->model, ids_of(ids, n), generate_options(options), &from_checkpoint);
     const ModelAccess::Call call(s, {});
     StreamText stream;
     if (on_text != nullptr) {
@@ -248,7 +213,7 @@ int vitrine_generate(const vitrine_model* model, const int32_t* ids, size_t n, c
     GenerateTimings timings;
     const GenerateResult result = generate(call.context(), {&request, 1}, stream, &timings)[0];
     if (json == nullptr) return;
-    *json = copied(json_line(generate_json(request, sampling, result, timings, s.tokenizer.get())));
+    *json = copied(json_line(generate_json(request, from_checkpoint, result, timings, s.tokenizer.get())));
   });
 }
 
@@ -312,7 +277,7 @@ int vitrine_train(const char* config_path, const char* options, int (*on_step)(v
     train.threads = given.whole<int>("threads", 1, 1024).value_or(0);
     train.seed = given.whole<std::uint64_t>("seed", 0);
     train.tokenizer = given.text("tokenizer").value_or("");
-    train.resume = given.flag("resume");
+    train.resume = given.flag("resume").value_or(false);
     given.finish();
     TrainingRun run = TrainingRun::open(config_path, train);
     while (const auto step = run.step()) {

@@ -57,9 +57,9 @@ VITRINE_API int vitrine_encode(const vitrine_model* model, const char* text, siz
 VITRINE_API int vitrine_decode(const vitrine_model* model, const int32_t* ids, size_t n, char** text, size_t* bytes);
 
 /* Continues ids; in an encoder-decoder, writes what follows from ids, which the encoder reads. `on_text`, which may be
- * NULL, receives the text as it is generated, in whole characters. Options: max_tokens, temperature, top_k, top_p,
- * min_p, repeat_penalty, greedy, seed, stop (list), logprobs, beam, n_best, length_penalty, early_stop, min_tokens,
- * no_repeat_ngram; in an encoder-decoder also prefix, prefix_ids (list), target_lang. */
+ * NULL, receives the text as it is generated, in whole characters. Options: those of `vitrine generate` from max_tokens
+ * to logprobs, and seed; stop and prefix_ids are lists; prefix, prefix_ids and target_lang are for an encoder-decoder.
+ */
 VITRINE_API int vitrine_generate(const vitrine_model* model, const int32_t* ids, size_t n, const char* options,
                                  int (*on_text)(void* user, const char* text, size_t bytes), void* user, char** json);
 

@@ -9,11 +9,9 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/generate_options.h"
 #include "cli/line_reader.h"
 #include "cli/output.h"
-#include "cli/sampling.h"
-#include "generate/choose_sampling.h"
-#include "generate/choose_search.h"
 #include "tokenizer/chat_templates.h"
 #include "tokenizer/utf8.h"
 
@@ -21,7 +19,9 @@ namespace vitrine::cli {
 
 Chat::Chat(const ChatOptions& options)
     : options_(options), model_(open_model(options, options.model, true)), is_interactive_(is_terminal(STDIN_FILENO)) {
-  chat_.emplace(model_.context(options_), open_format(), stop_ids(model_.checkpoint, model_.tokenizer.get()));
+  options_.answers.beam = 1;  // answers are streamed
+  options_.answers.seed = options_.seed;
+  chat_.emplace(model_.context(options_), open_format(), model_.defaults().stop_ids);
   open_conversation();
 }
 
@@ -71,16 +71,11 @@ void Chat::save() const {
 void Chat::tell(const std::string& text) const { write_stderr(text + "\n"); }
 
 GenerateRequest Chat::request_for(const ChatPrompt& prompt) const {
-  GenerateRequest request;
-  request.prompt = prompt.ids;
-  request.max_tokens = chat_->max_seq_len();  // up to the end of the context, unless the caller or the model sets it
-  SearchOverrides search;
-  search.max_tokens = options_.max_tokens;
-  choose_search(search, model_.checkpoint.search, true, request);
-  request.sampling = choose_sampling(options_.sampling, model_.checkpoint.generation).config;
-  request.stop_strings = options_.stop_strings;
-  request.seed = options_.seed ? *options_.seed + n_retries_ : std::random_device{}();
-  return request;
+  RequestDefaults model = model_.defaults();
+  model.max_tokens = chat_->max_seq_len();  // up to the end of the context, unless the caller or the model sets it
+  GenerateOptions options = options_.answers;
+  options.seed = options.seed ? *options.seed + n_retries_ : std::random_device{}();
+  return make_request(model, prompt.ids, options);
 }
 
 /// Answers the conversation, adds the answer to it and saves it. Without an answer, because Ctrl-C came before its
@@ -218,11 +213,7 @@ void add_chat(CLI::App& program) {
       .add_option("--overflow", o->overflow,
                   "If the conversation exceeds the context: report an error, or leave out the oldest exchanges")
       ->check(CLI::IsMember({"error", "drop-oldest"}));
-  add_number<std::int64_t>(command, "--max-tokens", o->max_tokens,
-                           "At most N tokens in an answer (default: the model's, else up to the end of the context)", 0,
-                           1 << 30);
-  add_sampling(command, o->sampling);
-  add_list(command, "--stop", o->stop_strings, "End an answer before this text; may be given several times");
+  add_generate_options(command, kInChat, o->answers);
   add_adapters(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "

@@ -14,9 +14,8 @@ namespace vitrine::cli {
 struct ChatOptions : Options {
   std::string model, tools, now, messages, session, template_path, overflow = "error";
   std::optional<std::string> system;
-  std::vector<std::string> variables, stop_strings;
-  SamplingOverrides sampling;
-  std::optional<std::int64_t> max_tokens;
+  std::vector<std::string> variables;
+  GenerateOptions answers;
 };
 
 class Chat {

@@ -4,10 +4,9 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "base/text.h"
 #include "cli/chat.h"
+#include "cli/generate_options.h"
 #include "cli/output.h"
-#include "generate/choose_sampling.h"
 
 namespace vitrine::cli {
 
@@ -109,52 +108,43 @@ void Chat::change_adapters(const std::string& rest) {
 
 namespace {
 
-template <class T>
-void read_value(std::string_view name, std::string_view text, std::optional<T>& place) {
-  place = number_in<T>(text);
-  if (!place) throw BadInput("/set", "expected a number for {}, got \"{}\"", name, text);
+/// The options that /set changes, those of the sampler first.
+std::vector<const OptionRow*> options_to_set() {
+  std::vector<const OptionRow*> rows;
+  for (const OptionRow& row : option_rows()) {
+    if (row.is_in(kInSet)) rows.push_back(&row);
+  }
+  std::stable_partition(rows.begin(), rows.end(), [](const OptionRow* row) { return row->is_of_sampler(); });
+  return rows;
 }
 
 }  // namespace
 
 void Chat::set(const std::string& rest) {
+  const GenerateOptions& now = options_.answers;
   if (rest.empty()) {
-    const SamplingConfig c = choose_sampling(options_.sampling, model_.checkpoint.generation).config;
-    tell(fmt::format("temperature {}, top-k {}, top-p {}, min-p {}, repeat-penalty {}, max-tokens {}, seed {}",
-                     c.temperature, c.top_k, c.top_p, c.min_p, c.repeat_penalty,
-                     options_.max_tokens ? fmt::format("{}", *options_.max_tokens) : "of the model",
-                     options_.seed ? fmt::format("{}", *options_.seed) : "drawn"));
-    return;
+    return tell(fmt::format("{}, max-tokens {}, seed {}", sampling_text(choose_sampling(now, model_.defaults()).config),
+                            now.max_tokens ? fmt::format("{}", *now.max_tokens) : "of the model",
+                            now.seed ? fmt::format("{}", *now.seed) : "drawn"));
   }
   const std::size_t space = std::min(rest.find(' '), rest.size());
   const std::string name = rest.substr(0, space);
   const std::string value = space < rest.size() ? rest.substr(rest.find_first_not_of(' ', space)) : "";
-  SamplingOverrides sampling = options_.sampling;
-  std::optional<std::int64_t> max_tokens = options_.max_tokens;
-  if (name == "temperature") {
-    read_value(name, value, sampling.temperature);
-    sampling.greedy = false;
-  } else if (name == "top-k") {
-    read_value(name, value, sampling.top_k);
-  } else if (name == "top-p") {
-    read_value(name, value, sampling.top_p);
-  } else if (name == "min-p") {
-    read_value(name, value, sampling.min_p);
-  } else if (name == "repeat-penalty") {
-    read_value(name, value, sampling.repeat_penalty);
-  } else if (name == "max-tokens") {
-    read_value(name, value, max_tokens);
-    if (*max_tokens < 0) throw BadInput("/set", "expected max-tokens of at least 0, got {}", value);
-  } else if (name == "seed") {
-    read_value(name, value, options_.seed);
-    n_retries_ = 0;
-  } else {
-    const std::string names[] = {"temperature", "top-k", "top-p", "min-p", "repeat-penalty", "max-tokens", "seed"};
-    throw BadInput("/set", "expected {}, got {}{}", fmt::join(names, ", "), name, did_you_mean(name, names));
+  std::vector<std::string> names;
+  for (const OptionRow* const row : options_to_set()) {
+    names.push_back(row->flag().substr(2));
+    if (name != names.back()) continue;
+    GenerateOptions changed = now;
+    if (!set_from_text(*row, value, changed)) {
+      throw BadInput("/set", "expected {} for {}, got \"{}\"", expected_text(*row), name, value);
+    }
+    if (name == "temperature") changed.greedy = false;
+    if (name == "seed") n_retries_ = 0;
+    choose_sampling(changed, model_.defaults()).config.validate();
+    options_.answers = changed;
+    return;
   }
-  choose_sampling(sampling, model_.checkpoint.generation).config.validate();
-  options_.sampling = sampling;
-  options_.max_tokens = max_tokens;
+  throw BadInput("/set", "expected {}, got {}{}", fmt::join(names, ", "), name, did_you_mean(name, names));
 }
 
 void Chat::show_context(const std::string&) {

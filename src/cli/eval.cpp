@@ -10,11 +10,10 @@
 #include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/eval_conversations.h"
-#include "cli/options.h"
+#include "cli/generate_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/scores.h"
-#include "cli/search.h"
 #include "cli/table.h"
 #include "cli/texts.h"
 #include "data/pack.h"
@@ -26,7 +25,8 @@
 namespace vitrine::cli {
 namespace {
 
-struct EvalOptions : Options, SearchOptions, SplitOptions {
+struct EvalOptions : Options, SplitOptions {
+  GenerateOptions generation;  // of translations
   EvalConfig config;
   std::string target_file;
   ScoreSettings settings;
@@ -50,8 +50,7 @@ PairEvaluation evaluate_lines(const EvalOptions& o, const Session& session, std:
     pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own.target(), *end, targets[i])});
   }
   ProgressBar bar("eval");
-  return evaluate_pairs(session.context(o), pairs, start_id(session.checkpoint, session.tokenizer.get()),
-                        bar.reporter());
+  return evaluate_pairs(session.context(o), pairs, start_id(session.defaults()), bar.reporter());
 }
 
 /// BLEU and chrF of what the search writes for the lines of a source.
@@ -60,7 +59,7 @@ Scores score_lines(const EvalOptions& o, const Session& session, std::span<const
   std::vector<GenerateRequest> requests;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::vector<std::int32_t> ids = session.tokenizer->encode(sources[i], SpecialTokens::apply);
-    requests.push_back(translation_of(session, o, ids, fmt::format("line {}", i + 1)));
+    requests.push_back(translation_of(session, o.generation, ids, fmt::format("line {}", i + 1)));
   }
   std::vector<std::string> texts(sources.size());
   {
@@ -84,7 +83,7 @@ void run_eval_pairs(const EvalOptions& o, const Session& session, const std::str
   const auto [sources, targets] = line_pairs(*source_file, *target_file);
   const PairEvaluation result = evaluate_lines(o, session, sources, targets);
   std::optional<Scores> scores;
-  if (o.search.n_beams) scores = score_lines(o, session, sources, targets);
+  if (o.generation.beam) scores = score_lines(o, session, sources, targets);
   const double perplexity = math::exp(result.loss());
   if (o.json) {
     Json object = {
@@ -138,7 +137,7 @@ void run_eval(const EvalOptions& o) {
   const Session session = open_model(o, has_model ? o.first : "", true);
   const std::string file = has_model ? o.second : o.first;
   if (!o.target_file.empty()) return run_eval_pairs(o, session, file);
-  if (o.search.n_beams) throw BadInput("--beam", "without --target there is nothing to translate");
+  if (o.generation.beam) throw BadInput("--beam", "without --target there is nothing to translate");
   if (session.has_encoder()) {
     throw BadInput("--target", "the model is an encoder–decoder: give the file that it is to write (--target)");
   }
@@ -194,7 +193,7 @@ void add_eval(CLI::App& program) {
                            "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
   command.add_option("--target", o->target_file,
                      "For an encoder–decoder: the file whose lines it is to write for those of FILE");
-  add_number<int>(command, "--beam", o->search.n_beams,
+  add_number<int>(command, "--beam", o->generation.beam,
                   "With --target: also translate FILE with N beams, and report BLEU, chrF and chrF++", 1, 1024);
   add_score_settings(command, o->settings);
   add_conversation_keys(command, o->conversations);

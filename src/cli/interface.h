@@ -42,7 +42,7 @@ void add_completion(CLI::App& program);
 /// `man`: the man page vitrine(1), in roff.
 void add_man(CLI::App& program, const std::string& version);
 /// `page NAME`: docs/commands.md, every command with its options, and the examples of the footers as commands to run;
-/// docs/sites.md, every site with its shape and meaning.
+/// docs/sites.md, every site with its shape and meaning; python/vitrine/_options.py, the types of generate().
 void add_page(CLI::App& program);
 
 }  // namespace vitrine::cli

@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
-#include "generate/choose_sampling.h"
+#include "generate/make_request.h"
 #include "inspect/attribution.h"
 #include "inspect/layout.h"
 #include "metrics/metrics.h"
@@ -131,11 +131,10 @@ LookRun run_in(const LookCommand& o) {
 }
 
 /// What generate samples with, unless it is greedy: at temperature 0 nothing is drawn.
-SamplingConfig sampling_of(const Checkpoint& checkpoint) {
-  SamplingOverrides stored = checkpoint.generation;
-  stored.greedy = false;
-  if (stored.temperature == 0) stored.temperature.reset();
-  return choose_sampling({}, stored).config;
+SamplingConfig sampling_of(RequestDefaults model) {
+  model.sampling.greedy = false;
+  if (model.sampling.temperature == 0) model.sampling.temperature.reset();
+  return choose_sampling({}, model).config;
 }
 
 LookOptions options_of(const LookCommand& o, const Session& session) {
@@ -148,7 +147,7 @@ LookOptions options_of(const LookCommand& o, const Session& session) {
   for (const std::string& text : o.writes) options.change.writes.push_back(parse_site_write(text));
   if (o.corrupted && !o.writes.empty()) throw CLI::ValidationError("--set", "give either --set or --corrupted");
   options.cells = o.cells;
-  options.sampling = sampling_of(session.checkpoint);
+  options.sampling = sampling_of(session.defaults());
   options.seed = o.seed.value_or(0);
   options.max_bytes = bytes_in(o.max_size);
   return options;

@@ -6,10 +6,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "checkpoint/adapter.h"
 #include "cli/lines.h"
 #include "cli/table.h"
-#include "generate/choose_texts.h"
 #include "generate/ranked_heads.h"
 #include "generate/ranked_layers.h"
 #include "inspect/objective.h"
@@ -167,9 +165,7 @@ void share_inputs(Ranks& ranks, Options& o) {
   o.seed = seed;
 }
 
-Compute compute_of(const Options& o) {
-  return o.compute == "f32" ? Compute::f32 : o.compute == "bf16" ? Compute::bf16 : Compute::automatic;
-}
+Compute compute_of(const Options& o) { return compute_named(o.compute).value(); }
 
 std::string products_of(const Options& o, const Model& model, const std::string& path) {
   if (o.compute == "int8" && !has_blocks(model)) {
@@ -181,8 +177,7 @@ std::string products_of(const Options& o, const Model& model, const std::string&
 
 void use_adapter(Session& session, const std::string& text) {
   const auto [path, scale] = split_adapter(text);
-  session.adapters.push_back(load_adapter(path, session.checkpoint, *session.pool));
-  session.applied.push_back({session.adapters.back().get(), scale});
+  session.add({path, scale}, *session.pool);
 }
 
 void split_model(const Options& o, Session& session) {
@@ -198,30 +193,42 @@ void split_model(const Options& o, Session& session) {
   session.split = split;
 }
 
-Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
-  Session session;
+namespace {
+
+Session open(const Options& o, const std::string& given, bool wants_tokenizer) {
   const std::string path = given.empty() ? default_model() : given;
-  session.checkpoint = load_checkpoint(path, {o.allowed_config_keys});
-  session.whole_model = session.checkpoint.model;
-  products_of(o, *session.checkpoint.model, path);  // checks --compute
-  session.pool = std::make_unique<ThreadPool>(o.thread_count());
-  for (const std::string& text : o.adapters) use_adapter(session, text);
-  if (o.ranks != nullptr) split_model(o, session);
-  if (!o.tokenizer.empty()) {
-    session.tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
-  } else if (needs_tokenizer) {
-    const std::string& own = session.checkpoint.tokenizer_path;
-    if (own.empty()) throw BadInput(path, "contains no tokenizer; give --tokenizer, or --ids");
-    session.tokenizer = load_tokenizer(own, o.tokenizer_options);
+  OpenOptions options;
+  options.tokenizer = o.tokenizer;
+  options.tokenizer_options = o.tokenizer_options;
+  options.compute = compute_of(o);
+  options.allowed_config_keys = o.allowed_config_keys;
+  for (const std::string& text : o.adapters) {
+    const auto [adapter, scale] = split_adapter(text);
+    options.adapters.push_back({adapter, scale});
   }
+  Session session;
+  session.pool = std::make_unique<ThreadPool>(o.thread_count());
+  static_cast<OpenedModel&>(session) = vitrine::open_model(path, options, wants_tokenizer, *session.pool);
+  session.whole_model = session.checkpoint.model;
+  products_of(o, *session.checkpoint.model, path);  // checks --compute int8
+  if (o.ranks != nullptr) split_model(o, session);
   return session;
 }
 
+}  // namespace
+
+Session open_model(const Options& o, const std::string& given, bool needs_tokenizer) {
+  Session session = open(o, given, needs_tokenizer);
+  if (!needs_tokenizer || session.tokenizer != nullptr) return session;
+  if (!session.checkpoint.tokenizer_path.empty()) std::rethrow_exception(session.why_no_tokenizer);
+  throw BadInput(given.empty() ? default_model() : given, "contains no tokenizer; give --tokenizer, or --ids");
+}
+
 Session open_for_texts(const Options& o, const std::string& path, bool needs_tokenizer) {
-  Session session = open_model(o, path, needs_tokenizer);
-  if (session.tokenizer != nullptr || session.checkpoint.tokenizer_path.empty()) return session;
+  if (needs_tokenizer) return open_model(o, path, true);
+  Session session = open(o, path, true);
   try {
-    session.tokenizer = load_tokenizer(session.checkpoint.tokenizer_path, o.tokenizer_options);
+    if (session.why_no_tokenizer) std::rethrow_exception(session.why_no_tokenizer);
   } catch (const BadInput&) {  // the folder has none; ids need none
   }
   return session;
@@ -249,10 +256,7 @@ Session open_session(const Options& o) {
     } else {
       session.ids = session.tokenizer->encode(text, policy);
     }
-    if (session.ids.empty()) {
-      if (!session.bos()) throw BadInput("TEXT", "the text is empty and the model has no BOS to start from");
-      session.ids = {*session.bos()};
-    }
+    session.ids = ids_or_bos(std::move(session.ids), session.defaults(), "TEXT");
   }
   return session;
 }
@@ -281,8 +285,8 @@ Session open_full_session(const Options& o) {
   session.target = o.target_ids;
   if (o.target) {
     if (session.tokenizer == nullptr) throw BadInput("--target", "--ids needs --target-ids");
-    session.target = decoder_ids(*o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply,
-                                 session.checkpoint, *session.tokenizer);
+    session.target =
+        decoder_ids(session.defaults(), *o.target, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
   }
   set_types(o, session);
   const auto n = static_cast<std::int64_t>(session.ids.size());
@@ -341,10 +345,6 @@ Session open_learning_session(const Options& o, const char* where) {
 double learn_targets(const Session& session, Pass& pass, Gradients& params) {
   return learn_targets(*session.checkpoint.model, pass, session.tokens(), session.targets, params,
                        session.next_sentence);
-}
-
-std::optional<std::int32_t> Session::bos() const {
-  return tokenizer != nullptr && tokenizer->bos() ? tokenizer->bos() : checkpoint.bos_id;
 }
 
 GenerateContext Session::context(const Options& o) const {

@@ -15,10 +15,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "checkpoint/adapter.h"
-#include "checkpoint/load.h"
 #include "cli/processes.h"
 #include "generate/generator.h"
+#include "generate/open_model.h"
 #include "inspect/objective.h"
 #include "report/model_facts.h"
 
@@ -148,12 +147,8 @@ KvTypes kv_types(const std::string& names);
 std::string default_model();
 
 /// Everything a command needs to run a model.
-struct Session {
-  Checkpoint checkpoint;
-  std::unique_ptr<const Tokenizer> tokenizer;  ///< Null if none was needed.
+struct Session : OpenedModel {
   std::unique_ptr<ThreadPool> pool;
-  std::vector<std::shared_ptr<const LoadedAdapter>> adapters;
-  std::vector<AppliedAdapter> applied;        ///< The adapters with their scales.
   std::vector<std::int32_t> ids;              ///< The text as ids; only BOS for an empty text. An encoder reads it.
   std::vector<std::int32_t> target;           ///< What the decoder of a model with an encoder reads.
   std::vector<std::int32_t> types;            ///< Of `ids`; empty: all 0.
@@ -170,8 +165,7 @@ struct Session {
   Tokens tokens() const;
   /// A pass over all tokens in one piece, without a cache.
   Pass make_pass(const GenerateContext& context, Arena& arena) const;
-  /// The BOS id of the tokenizer, else of the checkpoint.
-  std::optional<std::int32_t> bos() const;
+  std::optional<std::int32_t> bos() const { return defaults().bos; }
   /// The piece as in the vocabulary; "" without a tokenizer, and for ids outside it.
   std::string piece(std::int32_t id) const;
   /// A token for display: its text in quotes; the piece if that is not valid text; #ID if there is no piece.

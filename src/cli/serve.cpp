@@ -11,7 +11,6 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "generate/choose_sampling.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
 #include "tokenizer/chat_templates.h"
@@ -109,13 +108,13 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   model.tokenizer = session.tokenizer.get();
   model.chat = chat;
   model.templates = std::move(templates);
-  model.bos = session.bos();
-  model.stop_ids = model.chat_stop_ids = stop_ids(session.checkpoint, session.tokenizer.get());
+  const SamplingConfig otherwise = model.defaults.otherwise;
+  model.defaults = session.defaults();
+  model.defaults.otherwise = otherwise;
+  model.chat_stop_ids = model.defaults.stop_ids;
   if (chat != nullptr) {
     if (const auto id = chat->end_of_answer()) model.chat_stop_ids.push_back(*id);
   }
-  model.sampling = session.checkpoint.generation;
-  model.search = session.checkpoint.search;
   model.model = session.checkpoint.model.get();
   model.can_inspect = !o.no_inspect;
   model.max_trace_bytes = o.max_trace_mib << 20;

@@ -64,6 +64,11 @@ std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pai
   return lines;
 }
 
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 std::vector<std::int32_t> ids_of_line(const Session& session, const Options& o, bool is_json, const std::string& line,
                                       std::int64_t number) {
   const std::string where = fmt::format("line {}", number);

@@ -28,6 +28,9 @@ class TextReader {
 std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pairs(const MappedFile& first,
                                                                                    const MappedFile& second);
 
+/// The text with spaces for line breaks: a line for a line.
+std::string one_line(std::string text);
+
 /// The ids of a line: those of its text; with `is_json`, of the string or the list of ids that it holds as JSON. Throws
 /// BadInput for any other JSON, naming the line.
 std::vector<std::int32_t> ids_of_line(const Session& session, const Options& options, bool is_json,

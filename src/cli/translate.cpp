@@ -3,14 +3,16 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/search.h"
+#include "cli/generate_options.h"
+#include "cli/output.h"
 #include "cli/texts.h"
 #include "generate/generate_sorted.h"
 
 namespace vitrine::cli {
 namespace {
 
-struct TranslateOptions : Options, SearchOptions {
+struct TranslateOptions : Options {
+  GenerateOptions generation;
   std::int64_t batch = 32;
   bool lines = false;
 };
@@ -55,7 +57,7 @@ void run_translate(const TranslateOptions& o) {
     std::vector<GenerateRequest> requests;
     for (const std::string& line : lines) {
       const std::vector<std::int32_t> ids = ids_of_line(session, o, o.lines, line, ++number);
-      requests.push_back(translation_of(session, o, ids, fmt::format("line {}", number)));
+      requests.push_back(translation_of(session, o.generation, ids, fmt::format("line {}", number)));
     }
     run_requests(context, o, session, requests);
   }
@@ -68,7 +70,7 @@ void add_translate(CLI::App& program) {
       *program.add_subcommand("translate", "Show what an encoder–decoder writes for each line of a text");
   const auto o = std::make_shared<TranslateOptions>();
   add_text(command, *o, "A Hugging Face folder");
-  add_search(command, *o);
+  add_generate_options(command, kInTranslate, o->generation);
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to translate at once (default: 32)", 1, 4096);
   command.add_flag("--lines", o->lines, "Read a JSON string, or a list of ids, from each line of stdin");
   add_adapters(command, *o);

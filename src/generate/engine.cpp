@@ -6,7 +6,8 @@
 
 namespace vitrine {
 
-Engine::Engine(const GenerateContext& context) : context_(context) {}
+Engine::Engine(const GenerateContext& context)
+    : context_(context), samplers_(static_cast<std::size_t>(context.pool->size())) {}
 Engine::~Engine() = default;
 
 std::uint64_t Engine::add(GenerateRequest request) {
@@ -123,7 +124,7 @@ void Engine::take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& l
     if ((feed.drawn[number].position < 0) == logits.is_last) numbers.push_back(number);
   }
   if (numbers.empty()) return;
-  pass.for_rows(std::ssize(numbers), 8 * logits.rows.row_size(), [&](std::int64_t i) {
+  const auto take_row = [&](std::int64_t i, Sampler& sampler) {
     const std::size_t number = numbers[static_cast<std::size_t>(i)];
     const EngineFeed::Reader& reader = feed.drawn[number];
     const float* const row = logits.rows.row(static_cast<std::int64_t>(number) - logits.first);
@@ -132,11 +133,15 @@ void Engine::take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& l
       if (reader.position >= 0) {
         reader.sequence->take_prompt_logits(reader.position, own);
       } else {
-        reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own);
+        reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own, sampler);
       }
     } catch (...) {
       errors[number] = std::current_exception();
     }
+  };
+  const std::int64_t grain = Pass::kOperationsPerThread / (8 * logits.rows.row_size() + 1) + 1;
+  pass.parallel_for(std::ssize(numbers), grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t i = begin; i < end; ++i) take_row(i, samplers_[static_cast<std::size_t>(thread)]);
   });
 }
 

@@ -121,8 +121,8 @@ class Engine {
 
  private:
   void forward(const EngineFeed& feed, Pass& pass);
-  static void take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
-                        std::vector<std::exception_ptr>& errors);
+  void take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
+                 std::vector<std::exception_ptr>& errors);
   static void deliver_hidden(const EngineFeed& feed, const Pass& pass, const Tensor& rows);
   void feed_decoding(EngineFeed& feed, Pass& pass);
   void feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget);
@@ -134,6 +134,7 @@ class Engine {
 
   GenerateContext context_;
   Arena arena_;
+  std::vector<Sampler> samplers_;  // one for each thread
   std::map<std::uint64_t, std::unique_ptr<Sequence>> sequences_;
   std::uint64_t next_id_ = 0;
   std::uint64_t last_read_ = 0;  // the last sequence whose prompt was read in part

@@ -2,43 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "generate/options.h"
+
 namespace vitrine {
-
-/// How a token is chosen, in these steps:
-///   1. logit bias: adds the bias of each id that has one;
-///   2. repeat penalty: once for each distinct id of the history, logit > 0 ? logit / penalty : logit * penalty
-///      (Keskar et al., "CTRL", 2019; the formula of Hugging Face transformers);
-///   3. frequency and presence penalties: for each distinct id of the generated tokens, which is among them n times,
-///      logit - n * frequency_penalty - presence_penalty (OpenAI's formula);
-///   4. temperature: logit / temperature;
-///   5. top-k: keeps the k most likely tokens;
-///   6. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
-///   7. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
-///   8. draws one of the remaining tokens, in proportion to its probability.
-/// Candidates are ordered by (penalized logit descending, id ascending); every filter and every sum uses this order.
-/// Probabilities are computed in double precision. A token with a logit of -inf is never chosen. At temperature 0, the
-/// token with the largest penalized logit is chosen, and among equal logits the one with the lowest id, without steps 4
-/// to 8 and without a random number.
-struct SamplingConfig {
-  double temperature = 0.8;                                   ///< >= 0; 0 is greedy
-  int top_k = 40;                                             ///< >= 0; 0 is off
-  double top_p = 0.95;                                        ///< in (0, 1]; 1 is off
-  double min_p = 0;                                           ///< in [0, 1]; 0 is off
-  double repeat_penalty = 1;                                  ///< > 0; 1 is off
-  double frequency_penalty = 0;                               ///< finite; 0 is off
-  double presence_penalty = 0;                                ///< finite; 0 is off
-  std::vector<std::pair<std::int32_t, double>> logit_bias{};  ///< ids and finite summands
-
-  bool changes_logits() const {
-    return repeat_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 || !logit_bias.empty();
-  }
-  /// Throws BadInput for a value outside its range, naming the option and the range.
-  void validate() const;
-};
 
 /// The key of a random number: the same key gives the same number on any machine.
 struct DrawKey {
@@ -54,14 +24,30 @@ struct DrawKey {
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
                     const DrawKey& key, std::size_t n_generated = 0);
 
+/// The same for valid configs, one token after another: it keeps the memory of the steps, some 24 bytes for each id of
+/// the vocabulary.
+class Sampler {
+ public:
+  Sampler();
+  Sampler(Sampler&&) noexcept;
+  ~Sampler();
+
+  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history,
+                      const SamplingConfig& config, const DrawKey& key, std::size_t n_generated = 0);
+  /// Memory for a score of each id, which the caller may use until the next call.
+  std::span<float> scores(std::size_t vocab_size);
+
+ private:
+  struct Scratch;
+  std::unique_ptr<Scratch> scratch_;
+};
+
 /// What the steps of sample() make of one token.
 struct FunnelToken {
-  enum class Removed : std::uint8_t { no, by_top_k, by_top_p, by_min_p };
-
   std::int32_t id = 0;
   double logit = 0;  ///< After the bias and the repeat penalty, before temperature.
   double prob = 0;   ///< After temperature, of all tokens.
-  Removed removed = Removed::no;
+  int removed = 0;   ///< The number of the filter that removed it: top-k is 1, top-p 2, min-p 3; 0: none.
 };
 
 /// Every possible token in the order of the steps, most likely first. The tokens that are not removed are those from

@@ -170,22 +170,22 @@ void Sequence::take_hidden(std::int64_t position, const Tensor& rows) {
   if (next_row_ == std::ssize(request_.prompt)) finish(FinishReason::length);
 }
 
-void Sequence::take_logits(Branch& branch, std::span<const float> logits) {
+void Sequence::take_logits(Branch& branch, std::span<const float> logits, Sampler& sampler) {
   if (request_.max_tokens == 0) {
     finish(FinishReason::length);
   } else if (search_) {
-    extend(branch, logits);
+    extend(branch, logits, sampler);
   } else {
-    choose(branch, logits);
+    choose(branch, logits, sampler);
   }
 }
 
 /// The most probable extensions of a beam.
-void Sequence::extend(Branch& branch, std::span<const float> logits) const {
+void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const {
   if (!context_.kernels->all_finite(logits.data(), static_cast<std::int64_t>(logits.size()))) {
     throw BadInput("beam", "expected finite logits");
   }
-  std::vector<float> scores(logits.size());
+  const std::span<float> scores = sampler.scores(logits.size());
   log_softmax(*context_.kernels, logits, scores);
   penalize(branch.ids, request_.sampling.repeat_penalty, scores);
   if (applies(request_.rules, text_of(branch))) apply(request_.rules, text_of(branch), scores);
@@ -195,16 +195,16 @@ void Sequence::extend(Branch& branch, std::span<const float> logits) const {
                  branch.extensions);
 }
 
-void Sequence::choose(Branch& branch, std::span<const float> logits) {
-  std::vector<float> changed;
+void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sampler) {
   std::span<const float> scores = logits;
   if (applies(request_.rules, text_of(branch))) {
-    changed.assign(logits.begin(), logits.end());
+    const std::span<float> changed = sampler.scores(logits.size());
+    std::copy(logits.begin(), logits.end(), changed.begin());
     apply(request_.rules, text_of(branch), changed);
     scores = changed;
   }
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
-  const std::int32_t id = sample(scores, branch.ids, request_.sampling, key, result_.ids.size());
+  const std::int32_t id = sampler.sample(scores, branch.ids, request_.sampling, key, result_.ids.size());
   if (request_.wants_score) {
     const auto own = static_cast<double>(logits[static_cast<std::size_t>(id)]);
     sum_ += own - log_normalizer(*context_.kernels, logits);

@@ -55,7 +55,7 @@ class Sequence {
   /// Moves the new log-probabilities of the prompt to the report, if the request wants them in steps.
   void report_prompt();
   /// Takes the logits of the last token of a branch. Branches may take theirs at the same time.
-  void take_logits(Branch& branch, std::span<const float> logits);
+  void take_logits(Branch& branch, std::span<const float> logits, Sampler& sampler);
   /// Continues with the next beams, after all of them have taken their logits.
   void finish_step();
 
@@ -96,8 +96,8 @@ class Sequence {
   std::string text_of(std::span<const std::int32_t> ids) const;
   bool wants_logprobs() const { return request_.wants_logprobs || request_.n_logprobs > 0; }
   TokenReport report_of(std::int32_t id, std::span<const float> logits) const;
-  void choose(Branch& branch, std::span<const float> logits);
-  void extend(Branch& branch, std::span<const float> logits) const;
+  void choose(Branch& branch, std::span<const float> logits, Sampler& sampler);
+  void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
   void show(const std::string& text);
   void finish(FinishReason reason);
   void finish_beams();

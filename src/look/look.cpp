@@ -182,6 +182,12 @@ Json add_cells(const LookSubject& subject, const LookOptions& o, const LookPlan&
 }
 
 /// The layer whose MLP is drawn, and the site of its input; null without a dense MLP.
+Json sampling_json(const SamplingConfig& config) {
+  Json object;
+  for_each_sampling_value(config, [&](const char* name, auto value) { object[name] = value; });
+  return object;
+}
+
 Json mlp_json(const Recording& r) {
   const std::optional<std::int64_t> layer = drawn_mlp(*r.facts.config);
   return layer ? Json{{"layer", *layer}, {"input", mlp_input(r, *layer)}} : Json();
@@ -287,12 +293,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                      {"max_seq_len", r.facts.config->max_seq_len},
                      {"mlp", mlp_json(r)},
                      {"seed", o.seed},
-                     {"sampling",
-                      {{"temperature", o.sampling.temperature},
-                       {"top_k", o.sampling.top_k},
-                       {"top_p", o.sampling.top_p},
-                       {"min_p", o.sampling.min_p},
-                       {"repeat_penalty", o.sampling.repeat_penalty}}},
+                     {"sampling", sampling_json(o.sampling)},
                      {"has_adapter", !subject.context.adapters.empty()},
                      {"contains", plan_json(plan, true)},
                      {"left_out", plan_json(plan, false)}});

@@ -3,13 +3,10 @@
 namespace vitrine {
 namespace {
 
-Json sampling_json(const SamplingChoice& s) {
-  return {{"temperature", s.config.temperature},
-          {"top_k", s.config.top_k},
-          {"top_p", s.config.top_p},
-          {"min_p", s.config.min_p},
-          {"repeat_penalty", s.config.repeat_penalty},
-          {"from_generation_config", s.from_checkpoint}};
+Json sampling_json(const SamplingConfig& config, const std::vector<std::string>& from_checkpoint) {
+  Json object = {{"from_generation_config", from_checkpoint}};
+  for_each_sampling_value(config, [&](const char* name, auto value) { object[name] = value; });
+  return object;
 }
 
 Json logprobs_json(const GenerateResult& result, const Tokenizer* tokenizer) {
@@ -35,15 +32,15 @@ std::string piece_of(const Tokenizer* tokenizer, std::int32_t id) {
   return tokenizer != nullptr && id < tokenizer->target().vocab_size() ? tokenizer->target().piece(id) : "";
 }
 
-Json generate_json(const GenerateRequest& request, const SamplingChoice& sampling, const GenerateResult& result,
-                   const GenerateTimings& timings, const Tokenizer* tokenizer) {
+Json generate_json(const GenerateRequest& request, const std::vector<std::string>& from_checkpoint,
+                   const GenerateResult& result, const GenerateTimings& timings, const Tokenizer* tokenizer) {
   Json object = {
       {"text", result.text},
       {"ids", result.ids},
       {"prompt_ids", request.prompt},
       {"finish_reason", name_of(result.finish_reason)},
       {"seed", request.seed},
-      {"sampling", sampling_json(sampling)},
+      {"sampling", sampling_json(request.sampling, from_checkpoint)},
       {"timings",
        {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
   if (request.wants_score) add_hypotheses(result, object);

@@ -3,9 +3,9 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
-#include "generate/choose_sampling.h"
 #include "generate/engine.h"
 #include "generate/generator.h"
 #include "tokenizer/tokenizer.h"
@@ -19,9 +19,9 @@ std::string json_line(const Json& value);
 /// The piece as in the vocabulary; "" without a tokenizer, and for ids outside it.
 std::string piece_of(const Tokenizer* tokenizer, std::int32_t id);
 
-/// What `generate` prints. `tokenizer` may be null.
-Json generate_json(const GenerateRequest& request, const SamplingChoice& sampling, const GenerateResult& result,
-                   const GenerateTimings& timings, const Tokenizer* tokenizer);
+/// What `generate` prints. `from_checkpoint`: as of make_request(). `tokenizer` may be null.
+Json generate_json(const GenerateRequest& request, const std::vector<std::string>& from_checkpoint,
+                   const GenerateResult& result, const GenerateTimings& timings, const Tokenizer* tokenizer);
 
 /// What `train` prints at the end.
 Json train_json(const TrainResult& result);

@@ -55,7 +55,7 @@ void CompletionReply::count_cached(std::size_t sequence, const GenerateResult& r
 
 Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
   const auto previous = request_.echoes ? std::nullopt : std::optional(prompt.ids.back());
-  return {request_.is_chat, request_.options.n_logprobs, TokenTexts(model_.tokenizer, previous)};
+  return {request_.is_chat, request_.given.n_logprobs.value_or(0), TokenTexts(model_.tokenizer, previous)};
 }
 
 void CompletionReply::add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const {

@@ -5,8 +5,7 @@
 #include <map>
 
 #include "base/text.h"
-#include "generate/choose_sampling.h"
-#include "generate/choose_search.h"
+#include "generate/read_option.h"
 #include "inspect/text_recorder.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
@@ -20,7 +19,6 @@ constexpr int kMaxChoices = 32;
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxBiases = 2048;
 constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's, of a completion
-constexpr double kLargest = std::numeric_limits<double>::max();
 
 std::vector<std::string> read_stops(const ServedModel& model, RequestFields& fields) {
   const Json* const value = fields.find("stop");
@@ -58,38 +56,20 @@ std::vector<std::pair<std::int32_t, double>> read_biases(const ServedModel& mode
   return biases;
 }
 
-std::optional<double> read_positive(RequestFields& fields, std::string_view name, double highest) {
-  const auto value = fields.number(name, 0, highest);
-  if (value && *value == 0) throw RequestError(kInvalid, fields.name_of(name), "expected a number above 0, got 0");
-  return value;
-}
-
-/// The fields that choose tokens. The defaults are the checkpoint's, else temperature 1 without filters.
-SamplingConfig read_sampling(const ServedModel& model, RequestFields& fields) {
-  SamplingOverrides own;
-  own.temperature = fields.number("temperature", 0, kLargest);
-  own.top_p = read_positive(fields, "top_p", 1);
-  own.min_p = fields.number("min_p", 0, 1);
-  own.top_k = fields.whole<int>("top_k", -1, std::numeric_limits<int>::max());
-  own.repeat_penalty = read_positive(fields, "repetition_penalty", kLargest);
-  if (own.top_k == -1) own.top_k = 0;  // vLLM's name of no limit
-  SamplingOverrides stored = model.sampling;
-  stored.temperature = stored.temperature.value_or(1);
-  stored.top_p = stored.top_p.value_or(1);
-  stored.min_p = stored.min_p.value_or(0);
-  stored.top_k = stored.top_k.value_or(0);
-  stored.repeat_penalty = stored.repeat_penalty.value_or(1);
-  SamplingConfig config = choose_sampling(own, stored).config;
-  config.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
-  config.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
-  config.logit_bias = read_biases(model, fields);
-  config.validate();
-  return config;
+/// The options of the table that the server has.
+GenerateOptions read_rows(RequestFields& fields) {
+  GenerateOptions options;
+  for (const OptionRow& row : option_rows()) {
+    if (row.is_in(kInServer)) read_option(fields, row.field_name(), row, row.field_limits(), options);
+  }
+  if (options.top_k == -1) options.top_k = 0;  // vLLM's name of no limit
+  options.beam = 1;
+  return options;
 }
 
 /// The ids that end a text.
 std::vector<std::int32_t> read_stop_ids(const ServedModel& model, RequestFields& fields, bool is_chat) {
-  std::vector<std::int32_t> ids = is_chat ? model.chat_stop_ids : model.stop_ids;
+  std::vector<std::int32_t> ids = is_chat ? model.chat_stop_ids : model.defaults.stop_ids;
   if (fields.flag("ignore_eos").value_or(false)) ids.clear();
   if (const Json* const more = fields.find("stop_token_ids")) {
     const std::vector<std::int32_t> own = read_ids(*more, "stop_token_ids", model.vocab_size);
@@ -136,7 +116,7 @@ void add_taps(const ServedModel& model, const SiteFields& sites, CompletionReque
   std::map<std::int64_t, std::int64_t> bytes_of;  // by the number of tokens
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < request.n_sequences(); ++i) {
-    const std::int64_t n = most_fed(model, request.sequence(i, model.search));
+    const std::int64_t n = most_fed(model, request.sequence(i, model.defaults));
     const auto [at, is_new] = bytes_of.try_emplace(n);
     if (is_new) at->second = recorded_bytes(model.model->config(), sites.globs, n);
     check_trace_bytes(model, bytes += at->second, "vitrine.sites");
@@ -163,16 +143,18 @@ void refuse_unsupported(RequestFields& fields) {
       {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"});
 }
 
-/// The fields that both kinds of requests have.
-void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t seed, CompletionRequest& request) {
-  GenerateRequest& o = request.options;
-  o.sampling = read_sampling(model, fields);
-  constexpr auto kLowest = std::numeric_limits<std::int64_t>::min(),
-                 kHighest = std::numeric_limits<std::int64_t>::max();
-  const auto own_seed = fields.whole<std::int64_t>("seed", kLowest, kHighest);
-  o.seed = own_seed ? static_cast<std::uint64_t>(*own_seed) : seed;
-  o.stop_ids = read_stop_ids(model, fields, request.is_chat);
-  o.stop_strings = read_stops(model, fields);
+/// The fields that both kinds of requests have. `max_tokens`: without the field, and without a choice of the
+/// checkpoint.
+void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t seed, std::int64_t max_tokens,
+                  CompletionRequest& request) {
+  request.given = read_rows(fields);
+  constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
+  const auto own_seed = fields.whole<std::int64_t>("seed", kLowest);
+  request.given.seed = own_seed ? static_cast<std::uint64_t>(*own_seed) : seed;
+  request.given.stop_ids = read_stop_ids(model, fields, request.is_chat);
+  request.given.stop = read_stops(model, fields);
+  request.logit_bias = read_biases(model, fields);
+  request.max_tokens = max_tokens;
   request.n = fields.whole<int>("n", 1, kMaxChoices).value_or(1);
   request.best_of = request.n;
   read_streaming(fields, request);
@@ -181,14 +163,15 @@ void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t
 
 }  // namespace
 
-GenerateRequest CompletionRequest::sequence(std::size_t number, const SearchDefaults& search) const {
-  GenerateRequest request = options;
-  request.prompt = prompt_of(number).ids;
+GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults defaults) const {
+  defaults.max_tokens = max_tokens;
+  GenerateRequest request = make_request(defaults, prompt_of(number).ids, given);
+  request.sampling.logit_bias = logit_bias;
   request.sequence = number % static_cast<std::size_t>(best_of);
+  request.wants_logprobs = reports_logprobs || best_of > n;  // to rank the sequences
+  request.wants_prompt_logprobs = reports_logprobs && echoes;
+  request.prompt_logprobs_in_steps = request.wants_prompt_logprobs && streams;
   if (!recorders.empty()) request.taps = recorders[number];
-  SearchOverrides own;
-  own.max_tokens = max_tokens;
-  choose_search(own, search, true, request);
   return request;
 }
 
@@ -198,21 +181,13 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
   CompletionRequest request;
   request.model = read_model_name(model, fields);
   require_generation(model);
-  read_options(model, fields, seed, request);
-  request.max_tokens = fields.whole<std::int64_t>("max_tokens", 0, 1 << 30);
-  request.options.max_tokens = kDefaultTokens;
+  read_options(model, fields, seed, kDefaultTokens, request);
   request.echoes = fields.flag("echo").value_or(false);
-  if (const auto n = fields.whole<int>("logprobs", 0, kMaxLogprobs)) {
-    request.reports_logprobs = request.options.wants_logprobs = true;
-    request.options.n_logprobs = *n;
-    request.options.wants_prompt_logprobs = request.echoes;
-    request.options.prompt_logprobs_in_steps = request.echoes && request.streams;
-  }
+  request.given.n_logprobs = fields.whole<int>("logprobs", 0, kMaxLogprobs);
+  request.reports_logprobs = request.given.n_logprobs.has_value();
   request.best_of = fields.whole<int>("best_of", request.n, kMaxChoices).value_or(request.n);
-  if (request.best_of > request.n) {
-    if (request.streams)
-      throw RequestError(kInvalid, "best_of", "expected n ({}) with \"stream\", got {}", request.n, request.best_of);
-    request.options.wants_logprobs = true;  // to rank the sequences
+  if (request.best_of > request.n && request.streams) {
+    throw RequestError(kInvalid, "best_of", "expected n ({}) with \"stream\", got {}", request.n, request.best_of);
   }
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
   const std::optional<SiteFields> sites = read_reports(model, fields);
@@ -235,20 +210,19 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   request.model = read_model_name(model, fields);
   require_generation(model);
   const ChatFormat& format = chat_of(model);
-  read_options(model, fields, seed, request);
-  request.max_tokens = fields.whole<std::int64_t>("max_tokens", 0, 1 << 30);
+  read_options(model, fields, seed, model.max_seq_len, request);  // up to the end of the context
+  std::optional<std::int64_t>& max_tokens = request.given.max_tokens;
   if (const auto own = fields.whole<std::int64_t>("max_completion_tokens", 0, 1 << 30)) {
-    if (request.max_tokens && request.max_tokens != own) {
+    if (max_tokens && max_tokens != own) {
       throw RequestError(kInvalid, "max_completion_tokens", "expected the value of max_tokens ({}), got {}",
-                         *request.max_tokens, *own);
+                         *max_tokens, *own);
     }
-    request.max_tokens = own;
+    max_tokens = own;
   }
-  request.options.max_tokens = model.max_seq_len;  // up to the end of the context
-  request.reports_logprobs = request.options.wants_logprobs = fields.flag("logprobs").value_or(false);
-  if (const auto n = fields.whole<int>("top_logprobs", 0, kMaxLogprobs)) {
-    if (!request.reports_logprobs) throw RequestError(kInvalid, "top_logprobs", "expected \"logprobs\": true with it");
-    request.options.n_logprobs = *n;
+  request.reports_logprobs = fields.flag("logprobs").value_or(false);
+  request.given.n_logprobs = fields.whole<int>("top_logprobs", 0, kMaxLogprobs);
+  if (request.given.n_logprobs && !request.reports_logprobs) {
+    throw RequestError(kInvalid, "top_logprobs", "expected \"logprobs\": true with it");
   }
   if (const Json* const modalities = fields.find("modalities");
       modalities != nullptr && *modalities != Json::array({"text"})) {

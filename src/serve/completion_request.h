@@ -30,10 +30,11 @@ struct CompletionRequest {
   std::string model;  ///< As the client named it.
   std::vector<Prompt> prompts;
   int n = 1, best_of = 1;
-  GenerateRequest options;  ///< Of all sequences, except prompt and number; max_tokens is the default.
-  std::optional<std::int64_t> max_tokens;
+  GenerateOptions given;
+  std::vector<std::pair<std::int32_t, double>> logit_bias;
+  std::int64_t max_tokens = 0;    ///< If neither the client nor the checkpoint limits them.
   bool echoes = false;            ///< Choices begin with the prompt.
-  bool reports_logprobs = false;  ///< As many as options.n_logprobs.
+  bool reports_logprobs = false;  ///< As many as given.n_logprobs.
   bool reports_ids = false;       ///< The field "vitrine".
   /// Of the sequences, if the request reads or changes values; else empty.
   std::vector<std::shared_ptr<SequenceRecorder>> recorders;
@@ -43,7 +44,7 @@ struct CompletionRequest {
   std::size_t n_sequences() const { return prompts.size() * static_cast<std::size_t>(best_of); }
   const Prompt& prompt_of(std::size_t sequence) const { return prompts[sequence / static_cast<std::size_t>(best_of)]; }
   /// What the engine takes. Sequence j of a prompt is number j, so choice 0 is the text of `vitrine generate`.
-  GenerateRequest sequence(std::size_t number, const SearchDefaults& search) const;
+  GenerateRequest sequence(std::size_t number, RequestDefaults defaults) const;
 };
 
 /// Parses a body. `seed` is that of a request without one. Throws RequestError, and what the tokenizer throws.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "serve/prompts.h"
+#include "serve/routes.h"
 #include "tokenizer/base64.h"
 
 namespace vitrine {
@@ -16,7 +17,64 @@ Json vector_json(const std::vector<float>& vector, bool is_base64) {
   return encode_base64({reinterpret_cast<const unsigned char*>(vector.data()), vector.size() * sizeof(float)});
 }
 
+HttpReply reply_of(const EmbeddingRequest& request, const std::vector<std::vector<float>>& vectors) {
+  return {200, json_text(embeddings_reply(request, vectors))};
+}
+
+/// Of a model that continues texts: its sequences take part in rounds.
+class VectorsOfRounds : public JobReply {
+ public:
+  VectorsOfRounds(EmbeddingRequest request, EmbeddingSequences sequences, const RouteRequest& from)
+      : JobReply(std::make_shared<Job>(from.client, std::move(sequences.requests), false, from.notify)),
+        request_(std::move(request)),
+        sequences_(std::move(sequences)) {}
+
+  Usage usage() const override { return {request_.n_tokens, 0, 0}; }
+  HttpReply reply() override { return reply_of(request_, sequences_.vectors()); }
+
+ private:
+  EmbeddingRequest request_;
+  EmbeddingSequences sequences_;
+};
+
+/// Of a model that reads a text at once.
+class VectorsOfTask : public PendingReply {
+ public:
+  VectorsOfTask(EmbeddingRequest request, const EncodeOptions& options, const RouteRequest& from)
+      : request_(std::move(request)),
+        task_(std::make_shared<EncodeTask>(from.client, request_.texts, options, from.notify)) {}
+
+  void submit(Scheduler& scheduler) override { scheduler.submit(task_); }
+  void cancel() override { task_->cancel(); }
+  JobTimes times() const override { return task_->times(); }
+  Usage usage() const override { return {request_.n_tokens, 0, 0}; }
+  bool take() override { return (vectors_ = task_->take()).has_value(); }
+  bool has_ended() const override { return vectors_.has_value(); }
+  HttpReply reply() override { return reply_of(request_, *vectors_); }
+
+ private:
+  EmbeddingRequest request_;
+  std::shared_ptr<EncodeTask> task_;
+  std::optional<std::vector<std::vector<float>>> vectors_;
+};
+
 }  // namespace
+
+namespace routes {
+
+std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request) {
+  EmbeddingRequest parsed = parse_embeddings(model, request.body);
+  if (model.can_generate) {
+    EmbeddingSequences sequences(model, parsed);
+    return std::make_shared<VectorsOfRounds>(std::move(parsed), std::move(sequences), request);
+  }
+  EncodeOptions options;
+  options.pooling = pooling_named(model.sentences.pooling);
+  options.normalize = model.sentences.normalize;
+  return std::make_shared<VectorsOfTask>(std::move(parsed), options, request);
+}
+
+}  // namespace routes
 
 EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view body) {
   const Json json = parse_body(body);

@@ -2,243 +2,83 @@
 
 #include "serve/http_connection.h"
 
-#include <ctime>
-
-#include "serve/completion_reply.h"
-#include "serve/embeddings.h"
-#include "serve/text_routes.h"
-#include "serve/trace_request.h"
+#include "serve/routes.h"
 
 namespace vitrine {
 namespace http_server {
 namespace {
 
-/// Ends the work of a Job or an EncodeTask when its answer ends, for whatever reason.
-template <class Work>
+/// Ends the work when its answer ends, for whatever reason.
 class WorkGuard {
  public:
-  WorkGuard(std::shared_ptr<Work> work, Scheduler& scheduler, AccessRecord& record)
-      : work_(std::move(work)), scheduler_(scheduler), record_(record) {}
+  WorkGuard(PendingReply& work, Scheduler& scheduler, AccessRecord& record)
+      : work_(work), scheduler_(scheduler), record_(record) {}
   WorkGuard(const WorkGuard&) = delete;
   WorkGuard& operator=(const WorkGuard&) = delete;
   ~WorkGuard() {
-    record_.times = work_->times();
-    work_->cancel();
+    record_.times = work_.times();
+    work_.cancel();
     scheduler_.wake();
   }
 
  private:
-  std::shared_ptr<Work> work_;
+  PendingReply& work_;
   Scheduler& scheduler_;
   AccessRecord& record_;
 };
 
-/// A request for texts on its way through the server.
-struct TextExchange {
-  Connection& connection;
-  Exchange& x;
-  const CompletionRequest& request;
-  CompletionReply& reply;
-  Job& job;
-};
-
-awaitable<void> write_whole(TextExchange t) {
-  std::vector<GenerateResult> results(t.request.n_sequences());
-  for (std::size_t n_ended = 0; n_ended < results.size();) {
-    std::vector<SequenceStep> steps = co_await t.connection.next_steps(t.job);
-    for (SequenceStep& step : steps) {
-      if (step.error) std::rethrow_exception(step.error);
-      results[step.id] = std::move(*step.result);
-      ++n_ended;
-    }
-  }
-  auto prepare = [&] { return json_text(t.reply.whole(results)); };
-  HttpReply reply;
-  reply.body = co_await t.connection.on_worker(prepare);
-  t.x.record.usage = t.reply.usage();
-  co_await t.connection.write(t.x, std::move(reply));
+awaitable<void> take_news(Connection& connection, PendingReply& work) {
+  while (!work.take()) co_await connection.wait();
 }
 
-std::string event_of(const Json& json) { return "data: " + json_text(json) + "\n\n"; }
-
-/// The events that follow from some steps. Counts the sequences that have ended, all of them after an error.
-std::string events_of(TextExchange& t, std::vector<SequenceStep>& steps, std::size_t& n_ended) {
-  std::string events;
-  for (SequenceStep& step : steps) {
-    if (step.error) {
-      events += event_of(request_error_of(step.error).to_json());
-      n_ended = t.request.n_sequences();
-      break;
-    }
-    if (step.result) ++n_ended;
-    for (const Json& chunk : t.reply.chunks(std::move(step))) events += event_of(chunk);
-  }
-  if (n_ended < t.request.n_sequences()) return events;
-  if (t.request.streams_usage) events += event_of(t.reply.usage_chunk());
-  return events + "data: [DONE]\n\n";
+awaitable<void> write_whole(Connection& connection, Exchange& x, PendingReply& work) {
+  while (!work.has_ended()) co_await take_news(connection, work);
+  auto prepare = [&] { return work.reply(); };
+  HttpReply reply = co_await connection.on_worker(prepare);
+  x.record.usage = work.usage();
+  co_await connection.write(x, std::move(reply));
 }
 
-awaitable<void> write_stream(TextExchange t) {
-  co_await t.connection.write_stream_head(t.x);
-  for (std::size_t n_ended = 0; n_ended < t.request.n_sequences();) {
-    std::vector<SequenceStep> steps = co_await t.connection.next_steps(t.job);
+awaitable<void> write_stream(Connection& connection, Exchange& x, PendingReply& work) {
+  co_await connection.write_stream_head(x);
+  while (!work.has_ended()) {
+    co_await take_news(connection, work);
     std::string events;
-    if (t.request.recorders.empty()) {
-      events = events_of(t, steps, n_ended);
-    } else {  // values may be long
-      auto prepare = [&] { return events_of(t, steps, n_ended); };
-      events = co_await t.connection.on_worker(prepare);
+    if (work.has_long_events()) {
+      auto prepare = [&] { return work.events(); };
+      events = co_await connection.on_worker(prepare);
+    } else {
+      events = work.events();
     }
-    t.x.record.usage = t.reply.usage();
-    co_await t.connection.write_events(t.x, std::move(events), n_ended == t.request.n_sequences());
+    x.record.usage = work.usage();
+    co_await connection.write_events(x, std::move(events), work.has_ended());
   }
 }
 
-struct PreparedTexts {
-  std::shared_ptr<const CompletionRequest> request;
-  std::shared_ptr<Job> job;
-};
-
-PreparedTexts prepare_texts(const ServedModel& model, Connection& connection, const Exchange& x) {
-  const auto parse = x.admitted.route == Route::chat ? parse_chat : parse_completion;
-  auto request = std::make_shared<const CompletionRequest>(parse(model, x.body, std::random_device{}()));
-  std::vector<GenerateRequest> sequences;
-  for (std::size_t i = 0; i < request->n_sequences(); ++i) sequences.push_back(request->sequence(i, model.search));
-  auto job = std::make_shared<Job>(x.admitted.client, std::move(sequences), request->streams, connection.notifier());
-  return {std::move(request), std::move(job)};
-}
-
-awaitable<void> answer_texts(Connection& connection, Exchange& x, const Backend& backend) {
-  auto prepare = [&] { return prepare_texts(*backend.model, connection, x); };
-  const PreparedTexts prepared = co_await connection.on_worker(prepare);
+awaitable<void> answer_by_work(Connection& connection, Exchange& x, const Backend& backend, Route::Work begin) {
+  auto prepare = [&] { return begin(*backend.model, connection.request_of(x)); };
+  const std::shared_ptr<PendingReply> work = co_await connection.on_worker(prepare);
   x.body = {};
-  CompletionReply reply(*backend.model, *prepared.request, x.record.request_id, std::time(nullptr));
-  x.record.usage = reply.usage();
-  backend.scheduler->submit(prepared.job);
-  const WorkGuard guard(prepared.job, *backend.scheduler, x.record);
-  TextExchange t{connection, x, *prepared.request, reply, *prepared.job};
-  if (prepared.request->streams) {
-    co_await write_stream(t);
+  x.record.usage = work->usage();
+  work->submit(*backend.scheduler);
+  const WorkGuard guard(*work, *backend.scheduler, x.record);
+  if (work->streams()) {
+    co_await write_stream(connection, x, *work);
   } else {
-    co_await write_whole(t);
-  }
-}
-
-struct PreparedTrace {
-  std::shared_ptr<const TraceRequest> request;
-  std::shared_ptr<Job> job;
-};
-
-PreparedTrace prepare_trace(const ServedModel& model, Connection& connection, const Exchange& x) {
-  auto request = std::make_shared<const TraceRequest>(parse_trace(model, x.body));
-  auto job = std::make_shared<Job>(x.admitted.client, std::vector{request->sequence()}, false, connection.notifier());
-  return {std::move(request), std::move(job)};
-}
-
-awaitable<void> answer_trace(Connection& connection, Exchange& x, const Backend& backend) {
-  auto prepare = [&] { return prepare_trace(*backend.model, connection, x); };
-  const PreparedTrace prepared = co_await connection.on_worker(prepare);
-  x.body = {};
-  x.record.usage = Usage{std::ssize(prepared.request->ids), 0, 0};
-  backend.scheduler->submit(prepared.job);
-  const WorkGuard guard(prepared.job, *backend.scheduler, x.record);
-  const std::vector<SequenceStep> steps = co_await connection.next_steps(*prepared.job);
-  if (steps.front().error) std::rethrow_exception(steps.front().error);
-  auto write = [&] { return prepared.request->file(); };
-  HttpReply reply;
-  reply.body = co_await connection.on_worker(write);
-  reply.content_type = "application/octet-stream";
-  co_await connection.write(x, std::move(reply));
-}
-
-/// A request for vectors: of a model that continues texts a job, whose sequences take part in rounds.
-struct PreparedVectors {
-  std::shared_ptr<const EmbeddingRequest> request;
-  std::shared_ptr<EmbeddingSequences> sequences;
-  std::shared_ptr<Job> job;
-  std::shared_ptr<EncodeTask> task;
-};
-
-PreparedVectors prepare_vectors(const ServedModel& model, Connection& connection, const Exchange& x) {
-  PreparedVectors prepared;
-  prepared.request = std::make_shared<const EmbeddingRequest>(parse_embeddings(model, x.body));
-  if (model.can_generate) {
-    prepared.sequences = std::make_shared<EmbeddingSequences>(model, *prepared.request);
-    prepared.job =
-        std::make_shared<Job>(x.admitted.client, std::move(prepared.sequences->requests), false, connection.notifier());
-    return prepared;
-  }
-  EncodeOptions options;
-  options.pooling = pooling_named(model.sentences.pooling);
-  options.normalize = model.sentences.normalize;
-  prepared.task =
-      std::make_shared<EncodeTask>(x.admitted.client, prepared.request->texts, options, connection.notifier());
-  return prepared;
-}
-
-awaitable<std::vector<std::vector<float>>> encoded_in_rounds(Connection& connection, const PreparedVectors& prepared) {
-  for (std::size_t n_ended = 0; n_ended < prepared.job->n_sequences();) {
-    const std::vector<SequenceStep> steps = co_await connection.next_steps(*prepared.job);
-    for (const SequenceStep& step : steps) {
-      if (step.error) std::rethrow_exception(step.error);
-    }
-    n_ended += steps.size();
-  }
-  co_return prepared.sequences->vectors();
-}
-
-awaitable<std::vector<std::vector<float>>> encoded_by_task(Connection& connection, EncodeTask& task) {
-  auto vectors = task.take();
-  while (!vectors) {
-    co_await connection.wait();
-    vectors = task.take();
-  }
-  co_return std::move(*vectors);
-}
-
-awaitable<void> write_vectors(Connection& connection, Exchange& x, const EmbeddingRequest& request,
-                              const std::vector<std::vector<float>>& vectors) {
-  auto write = [&] { return json_text(embeddings_reply(request, vectors)); };
-  HttpReply reply;
-  reply.body = co_await connection.on_worker(write);
-  co_await connection.write(x, std::move(reply));
-}
-
-awaitable<void> answer_vectors(Connection& connection, Exchange& x, const Backend& backend) {
-  auto prepare = [&] { return prepare_vectors(*backend.model, connection, x); };
-  const PreparedVectors prepared = co_await connection.on_worker(prepare);
-  x.body = {};
-  x.record.usage = Usage{prepared.request->n_tokens, 0, 0};
-  std::vector<std::vector<float>> vectors;
-  if (prepared.job) {
-    backend.scheduler->submit(prepared.job);
-    const WorkGuard guard(prepared.job, *backend.scheduler, x.record);
-    vectors = co_await encoded_in_rounds(connection, prepared);
-    co_await write_vectors(connection, x, *prepared.request, vectors);
-  } else {
-    backend.scheduler->submit(prepared.task);
-    const WorkGuard guard(prepared.task, *backend.scheduler, x.record);
-    vectors = co_await encoded_by_task(connection, *prepared.task);
-    co_await write_vectors(connection, x, *prepared.request, vectors);
+    co_await write_whole(connection, x, *work);
   }
 }
 
 }  // namespace
 
 awaitable<void> answer_request(Connection& connection, Exchange& x, const Backend& backend) {
-  if (x.admitted.route == Route::embeddings) {
-    co_await answer_vectors(connection, x, backend);
+  const Route& route = *x.admitted.route;
+  if (route.needs_scheduler()) {
+    co_await answer_by_work(connection, x, backend, std::get<Route::Work>(route.handler));
     co_return;
   }
-  if (x.admitted.route == Route::trace) {
-    co_await answer_trace(connection, x, backend);
-    co_return;
-  }
-  if (needs_scheduler(x.admitted.route)) {
-    co_await answer_texts(connection, x, backend);
-    co_return;
-  }
-  auto prepare = [&] { return json_text(answer(*backend.model, x.admitted, x.body)); };
+  const Route::Answer answer = std::get<Route::Answer>(route.handler);
+  auto prepare = [&] { return json_text(answer(*backend.model, connection.request_of(x))); };
   HttpReply reply;
   reply.body = co_await connection.on_worker(prepare);
   co_await connection.write(x, std::move(reply));

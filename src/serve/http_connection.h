@@ -27,6 +27,7 @@
 #include "serve/access_log.h"
 #include "serve/http.h"
 #include "serve/request_error.h"
+#include "serve/routes.h"
 
 namespace vitrine::http_server {
 
@@ -46,13 +47,6 @@ constexpr std::size_t kMaxIgnoredBytes = 8 << 20;
 
 /// The client went away.
 struct Disconnected {};
-
-/// A response that is not streamed.
-struct HttpReply {
-  int status = 200;
-  std::string body;
-  const char* content_type = "application/json";
-};
 
 inline HttpReply reply_of(const RequestError& error) { return {error.kind().status, json_text(error.to_json())}; }
 
@@ -156,8 +150,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<void()> notifier();
   /// Waits until the notifier is called, or for kPollTime. Throws Disconnected if the client has gone away.
   awaitable<void> wait();
-  /// Waits for steps of a job.
-  awaitable<std::vector<SequenceStep>> next_steps(Job& job);
+  RouteRequest request_of(const Exchange& x) {
+    return {x.body, x.admitted.name, x.record.request_id, x.admitted.client, notifier()};
+  }
 
   /// Writes a response.
   awaitable<void> write(Exchange& x, HttpReply reply);
@@ -168,7 +163,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   awaitable<bool> exchange();
   awaitable<void> serve(Exchange& x, http::request_parser<http::empty_body>& parser);
-  awaitable<void> answer_head(Exchange& x);
   awaitable<void> read_body(Exchange& x, http::request_parser<http::empty_body>& parser);
   awaitable<void> linger();
   template <class Response>
@@ -246,16 +240,17 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
       co_return;
     }
     x.admitted = admit(x.head, access);
-    if (!x.head.is_post()) x.keeps_alive = parser.keep_alive();
+    if (x.admitted.max_body == Route::kNoBody) x.keeps_alive = parser.keep_alive();
     const Backend* const backend = state_.backend;
-    if (x.admitted.route == Route::health || x.admitted.route == Route::metrics) {
-      co_await answer_head(x);
+    if (const auto* const report = std::get_if<Route::Report>(&x.admitted.route->handler)) {
+      HttpReply reply = (*report)({backend == nullptr, *state_.config.interrupt, state_.metrics});
+      co_await write(x, std::move(reply));
       co_return;
     }
     if (backend == nullptr) throw RequestError(kUnavailable, "request", "the model is being loaded");
     if (*state_.config.interrupt) throw RequestError(kUnavailable, "request", "the server is shutting down");
-    if (needs_scheduler(x.admitted.route)) backend->scheduler->check_space(x.admitted.client);
-    if (x.head.is_post()) co_await read_body(x, parser);
+    if (x.admitted.route->needs_scheduler()) backend->scheduler->check_space(x.admitted.client);
+    if (x.admitted.max_body != Route::kNoBody) co_await read_body(x, parser);
     co_await answer_request(*this, x, *backend);
   } catch (const Disconnected&) {
     throw;
@@ -270,22 +265,6 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
   co_await write(x, std::move(reply));
 }
 
-/// The routes that work without a model.
-inline awaitable<void> Connection::answer_head(Exchange& x) {
-  HttpReply reply;
-  if (x.admitted.route == Route::metrics) {
-    reply.body = state_.metrics.text();
-    reply.content_type = "text/plain; version=0.0.4";
-  } else {
-    const bool is_loading = state_.backend == nullptr, is_draining = *state_.config.interrupt;
-    if (is_loading || is_draining) reply.status = 503;
-    Json status = Json::object();
-    status["status"] = is_loading ? "loading" : is_draining ? "shutting down" : "ok";
-    reply.body = json_text(status);
-  }
-  co_await write(x, std::move(reply));
-}
-
 inline awaitable<void> Connection::read_body(Exchange& x, http::request_parser<http::empty_body>& parser) {
   stream_.expires_after(kBodyTime);
   if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
@@ -293,11 +272,11 @@ inline awaitable<void> Connection::read_body(Exchange& x, http::request_parser<h
     co_await asio::async_write(stream_, asio::buffer(go_on), use_awaitable);
   }
   http::request_parser<http::string_body> body(std::move(parser));
-  body.body_limit(state_.config.access.max_body);
+  body.body_limit(x.admitted.max_body);
   error_code error;
   co_await http::async_read(stream_, buffer_, body, asio::redirect_error(use_awaitable, error));
   if (error == http::error::body_limit) {
-    throw RequestError(kBodyTooLarge, "body", "expected at most {} bytes", state_.config.access.max_body);
+    throw RequestError(kBodyTooLarge, "body", "expected at most {} bytes", x.admitted.max_body);
   }
   if (error && error.category() == http::make_error_code(http::error::bad_target).category()) {
     throw RequestError(kMalformed, "body", "not a valid HTTP body: {}", error.message());
@@ -323,16 +302,6 @@ inline awaitable<void> Connection::wait() {
   timer_.expires_after(kPollTime);
   co_await timer_.async_wait(asio::redirect_error(use_awaitable, error));
   if (is_gone()) throw Disconnected();
-}
-
-inline awaitable<std::vector<SequenceStep>> Connection::next_steps(Job& job) {
-  std::vector<SequenceStep> steps = job.take();
-  while (steps.empty()) {
-    co_await wait();
-    steps = job.take();
-  }
-  if (job.streams() && steps.size() > Job::kMaxSteps / 2) state_.backend.load()->scheduler->wake();
-  co_return steps;
 }
 
 template <class Response>

@@ -14,8 +14,7 @@ Prompt prompt_of(const ServedModel& model, const Json& value, const std::string&
   Prompt prompt;
   if (value.is_string()) {
     prompt.text = value.get<std::string>();
-    prompt.ids = tokenizer_of(model, where).encode(*prompt.text, policy);
-    if (prompt.ids.empty() && model.bos) prompt.ids = {*model.bos};
+    prompt.ids = or_bos(tokenizer_of(model, where).encode(*prompt.text, policy), model.defaults);
     if (sentences != nullptr) prompt.ids = truncated(std::move(prompt.ids), *sentences);
   } else {
     prompt.ids = read_ids(value, where, model.vocab_size);

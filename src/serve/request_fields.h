@@ -1,15 +1,7 @@
-// Reads the fields of a request's JSON object: their types, their ranges, and that every field is known.
+// Reads the fields of a request's JSON object.
 #pragma once
 
-#include <concepts>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/json.h"
+#include "base/object_fields.h"
 #include "serve/request_error.h"
 
 namespace vitrine {
@@ -17,32 +9,14 @@ namespace vitrine {
 /// Parses the body of a request. Throws RequestError for what parse_json() rejects, and for a value that is no object.
 Json parse_body(std::string_view body);
 
-/// A field that is null counts as absent. Errors are RequestErrors that name the field.
-class RequestFields {
+/// Errors are RequestErrors that name the field.
+class RequestFields : public ObjectFields {
  public:
   /// `path` is the name of the object in errors, such as "stream_options"; "": the request itself.
   explicit RequestFields(const Json& object, std::string path = "");
 
-  /// The value of a field; null if it is absent.
-  const Json* find(std::string_view name);
-  bool has(std::string_view name) { return find(name) != nullptr; }
-
-  std::optional<bool> flag(std::string_view name);
-  std::optional<std::string> text(std::string_view name);
-  std::optional<double> number(std::string_view name, double lowest, double highest);
-  /// A whole number, as JSON integer.
-  template <std::integral T>
-  std::optional<T> whole(std::string_view name, T lowest, T highest) {
-    const Json* const value = find(name);
-    if (value == nullptr) return std::nullopt;
-    return static_cast<T>(checked_whole(*value, name_of(name), lowest, highest));
-  }
   /// Refuses a field that has a value other than null, false, an empty text, list or object.
   void refuse(std::string_view name, std::string_view why);
-  /// Accepts fields that have no effect.
-  void ignore(std::initializer_list<std::string_view> names);
-  /// Throws for a field that none of these functions has named, with the nearest name.
-  void finish() const;
 
   /// The name of a field in errors.
   std::string name_of(std::string_view name) const {
@@ -50,12 +24,9 @@ class RequestFields {
   }
 
  private:
-  static std::int64_t checked_whole(const Json& value, const std::string& name, std::int64_t lowest,
-                                    std::int64_t highest);
+  std::exception_ptr error_of(std::string_view name, const std::string& message) const override;
 
-  const Json& object_;
   std::string path_;
-  std::vector<std::string> known_;
 };
 
 /// The error for a value of the wrong type.

@@ -4,39 +4,13 @@
 
 #include "base/text.h"
 #include "serve/request_error.h"
+#include "serve/routes.h"
 
 namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxFields = 100;
 constexpr std::size_t kMaxRequestId = 64;
-constexpr std::string_view kModels = "/v1/models/";
-
-struct Known {
-  Route route;
-  std::string_view method, path;
-};
-
-constexpr Known kRoutes[] = {
-    {Route::health, "GET", "/health"},
-    {Route::metrics, "GET", "/metrics"},
-    {Route::models, "GET", "/v1/models"},
-    {Route::completions, "POST", "/v1/completions"},
-    {Route::chat, "POST", "/v1/chat/completions"},
-    {Route::embeddings, "POST", "/v1/embeddings"},
-    {Route::trace, "POST", "/v1/trace"},
-    {Route::tokenize, "POST", "/tokenize"},
-    {Route::detokenize, "POST", "/detokenize"},
-    {Route::tokenizer_info, "GET", "/tokenizer_info"},
-    {Route::apply_template, "POST", "/apply-template"},
-};
-
-const Known* find(std::string_view path) {
-  static constexpr Known kModel{Route::model, "GET", kModels};
-  if (path.starts_with(kModels) && path.size() > kModels.size()) return &kModel;
-  const auto at = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Known& r) { return r.path == path; });
-  return at == std::end(kRoutes) ? nullptr : at;
-}
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -103,9 +77,9 @@ void check_framing(const RequestHead& head) {
   }
 }
 
-void check_body(const RequestHead& head, const AccessRules& rules) {
+void check_body(const RequestHead& head, std::uint64_t max_body) {
   const bool has_body = head.content_length.value_or(0) > 0 || !head.transfer_encoding.empty();
-  if (!head.is_post()) {
+  if (max_body == Route::kNoBody) {
     if (has_body) throw RequestError(kMalformed, "Content-Length", "expected no body with {}", head.method);
     return;
   }
@@ -117,8 +91,8 @@ void check_body(const RequestHead& head, const AccessRules& rules) {
     throw RequestError(kWrongMediaType, "Content-Encoding", "expected an uncompressed body, got \"{}\"",
                        head.content_encoding);
   }
-  if (head.content_length.value_or(0) > rules.max_body) {
-    throw RequestError(kBodyTooLarge, "Content-Length", "expected at most {} bytes, got {}", rules.max_body,
+  if (head.content_length.value_or(0) > max_body) {
+    throw RequestError(kBodyTooLarge, "Content-Length", "expected at most {} bytes, got {}", max_body,
                        *head.content_length);
   }
 }
@@ -127,18 +101,19 @@ void check_body(const RequestHead& head, const AccessRules& rules) {
 
 AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   check_framing(head);
-  const Known* const known = find(head.path);
+  const Route* const route = find_route(head.path);
   AdmittedHead admitted;
-  const bool is_open = known != nullptr && known->route == Route::health;
-  if (!rules.keys.empty() && !is_open) admitted.client = client_of(rules, head.authorization);
+  const bool needs_key = route == nullptr || route->needs_key;
+  if (!rules.keys.empty() && needs_key) admitted.client = client_of(rules, head.authorization);
   check_source(head, rules);
-  if (known == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);
-  if (head.method != known->method) {
-    throw RequestError(kWrongMethod, "method", "expected {} for {}, got {}", known->method, head.path, head.method);
+  if (route == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);
+  if (head.method != route->method) {
+    throw RequestError(kWrongMethod, "method", "expected {} for {}, got {}", route->method, head.path, head.method);
   }
-  check_body(head, rules);
-  admitted.route = known->route;
-  if (known->route == Route::model) admitted.model = head.path.substr(kModels.size());
+  admitted.max_body = std::min(route->max_body, rules.max_body);
+  check_body(head, admitted.max_body);
+  admitted.route = route;
+  admitted.name = head.path.substr(route->path.size());
   return admitted;
 }
 
@@ -155,8 +130,8 @@ bool allows_origin(const AccessRules& rules, std::string_view origin) {
 }
 
 std::string methods_of(std::string_view path) {
-  const Known* const known = find(path);
-  return known == nullptr ? "" : std::string(known->method) + ", OPTIONS";
+  const Route* const route = find_route(path);
+  return route == nullptr ? "" : std::string(route->method) + ", OPTIONS";
 }
 
 std::vector<std::string> parse_keys(std::string_view text, std::string_view where) {

@@ -11,25 +11,7 @@
 
 namespace vitrine {
 
-enum class Route : std::uint8_t {
-  health,
-  metrics,
-  models,
-  model,
-  completions,
-  chat,
-  embeddings,
-  trace,
-  tokenize,
-  detokenize,
-  tokenizer_info,
-  apply_template,
-};
-
-/// Whether its requests wait for the scheduler.
-inline bool needs_scheduler(Route route) {
-  return route == Route::completions || route == Route::chat || route == Route::embeddings || route == Route::trace;
-}
+struct Route;
 
 /// The header of a request; fields that are absent are empty.
 struct RequestHead {
@@ -38,8 +20,6 @@ struct RequestHead {
   std::optional<std::uint64_t> content_length;
   std::size_t n_fields = 0;
   bool is_http_1_0 = false;
-
-  bool is_post() const { return method == "POST"; }
 };
 
 /// Who may use the server.
@@ -52,9 +32,10 @@ struct AccessRules {
 
 /// A request that may be served.
 struct AdmittedHead {
-  Route route = Route::health;
-  std::string model;       ///< Of Route::model.
-  std::size_t client = 0;  ///< The number of the API key.
+  const Route* route = nullptr;
+  std::string name;            ///< What follows the path of a route that ends with a slash.
+  std::uint64_t max_body = 0;  ///< Bytes.
+  std::size_t client = 0;      ///< The number of the API key.
 };
 
 /// Throws RequestError: 400, 401, 403, 404, 405, 413, 415 or 431.

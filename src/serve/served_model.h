@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "chat/chat_format.h"
-#include "checkpoint/load.h"
 #include "checkpoint/sentence_transformers.h"
+#include "generate/make_request.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -22,14 +22,13 @@ struct ServedModel {
   const Tokenizer* tokenizer = nullptr;  ///< Null: prompts are ids.
   const ChatFormat* chat = nullptr;      ///< Null: the model has no chat template.
   ChatTemplates templates;               ///< And the special tokens that they read.
-  std::optional<std::int32_t> bos;
-  std::vector<std::int32_t> stop_ids, chat_stop_ids;  ///< Any of them ends a text, or an answer.
-  bool can_generate = true;                           ///< Otherwise it only makes vectors of texts.
-  SamplingOverrides sampling;                         ///< generation_config.json
-  SearchDefaults search;                              ///< the same
-  SentenceConfig sentences;                           ///< How texts become vectors.
-  bool can_inspect = true;                            ///< Requests may read and change values of the forward.
-  std::int64_t max_trace_bytes = 64 << 20;            ///< Of the values that a request reads.
+  /// As OpenAI's interface has it, all tokens are sampled unless the checkpoint says otherwise.
+  RequestDefaults defaults{.otherwise = {.temperature = 1, .top_k = 0, .top_p = 1}};
+  std::vector<std::int32_t> chat_stop_ids;  ///< Any of them ends an answer.
+  bool can_generate = true;                 ///< Otherwise it only makes vectors of texts.
+  SentenceConfig sentences;                 ///< How texts become vectors.
+  bool can_inspect = true;                  ///< Requests may read and change values of the forward.
+  std::int64_t max_trace_bytes = 64 << 20;  ///< Of the values that a request reads.
 };
 
 }  // namespace vitrine

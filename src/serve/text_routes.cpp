@@ -1,8 +1,8 @@
-#include "serve/text_routes.h"
-
+// The routes that need no work of the scheduler: the server's state, models, the tokenizer, the chat template.
 #include <algorithm>
 
 #include "serve/prompts.h"
+#include "serve/routes.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -16,20 +16,32 @@ Json describe(const ServedModel& model, const std::string& name) {
           {"max_model_len", model.max_seq_len}};
 }
 
-Json models(const ServedModel& model) {
+}  // namespace
+
+namespace routes {
+
+HttpReply health(const ServerStatus& status) {
+  const bool is_ok = !status.is_loading && !status.is_draining;
+  const Json json = {{"status", status.is_loading ? "loading" : status.is_draining ? "shutting down" : "ok"}};
+  return {is_ok ? 200 : 503, json_text(json)};
+}
+
+HttpReply metrics(const ServerStatus& status) { return {200, status.metrics.text(), "text/plain; version=0.0.4"}; }
+
+Json models(const ServedModel& model, const RouteRequest&) {
   Json list = Json::array();
   for (const std::string& name : model.names) list.push_back(describe(model, name));
   return {{"object", "list"}, {"data", std::move(list)}};
 }
 
-Json one_model(const ServedModel& model, const std::string& name) {
-  const Json id = {{"model", name}};
+Json one_model(const ServedModel& model, const RouteRequest& request) {
+  const Json id = {{"model", request.name}};
   RequestFields fields(id);
   return describe(model, read_model_name(model, fields));
 }
 
-Json tokenize(const ServedModel& model, std::string_view body) {
-  const Json json = parse_body(body);
+Json tokenize(const ServedModel& model, const RouteRequest& request) {
+  const Json json = parse_body(request.body);
   RequestFields fields(json);
   read_model_name(model, fields);
   const auto prompt = fields.text("prompt");
@@ -41,8 +53,8 @@ Json tokenize(const ServedModel& model, std::string_view body) {
   return {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.max_seq_len}};
 }
 
-Json detokenize(const ServedModel& model, std::string_view body) {
-  const Json json = parse_body(body);
+Json detokenize(const ServedModel& model, const RouteRequest& request) {
+  const Json json = parse_body(request.body);
   RequestFields fields(json);
   read_model_name(model, fields);
   const Json* const tokens = fields.find("tokens");
@@ -52,7 +64,7 @@ Json detokenize(const ServedModel& model, std::string_view body) {
   return {{"prompt", tokenizer.decode(read_ids(*tokens, "tokens", tokenizer.vocab_size()))}};
 }
 
-Json tokenizer_info(const ServedModel& model) {
+Json tokenizer_info(const ServedModel& model, const RouteRequest&) {
   const auto special = [&](std::string_view name) {
     for (const auto& [variable, text] : model.templates.special_tokens) {
       if (variable == name) return Json(text);
@@ -68,14 +80,15 @@ Json tokenizer_info(const ServedModel& model) {
       return id < model.tokenizer->vocab_size() ? Json(model.tokenizer->piece(id)) : Json();
     };
     if (info["bos_token"].is_null() && model.tokenizer->bos()) info["bos_token"] = piece(*model.tokenizer->bos());
-    if (info["eos_token"].is_null() && !model.stop_ids.empty()) info["eos_token"] = piece(model.stop_ids.front());
+    if (info["eos_token"].is_null() && !model.defaults.stop_ids.empty())
+      info["eos_token"] = piece(model.defaults.stop_ids.front());
   }
   if (model.chat != nullptr) info["chat_template"] = model.templates.choose(false, "model");
   return info;
 }
 
-Json apply_template(const ServedModel& model, std::string_view body) {
-  const Json json = parse_body(body);
+Json apply_template(const ServedModel& model, const RouteRequest& request) {
+  const Json json = parse_body(request.body);
   RequestFields fields(json);
   read_model_name(model, fields);
   const ChatFormat& format = chat_of(model);
@@ -85,25 +98,6 @@ Json apply_template(const ServedModel& model, std::string_view body) {
   return {{"prompt", format.text(conversation, asks_for_answer)}};
 }
 
-}  // namespace
-
-Json answer(const ServedModel& model, const AdmittedHead& head, std::string_view body) {
-  switch (head.route) {
-    case Route::models:
-      return models(model);
-    case Route::model:
-      return one_model(model, head.model);
-    case Route::tokenize:
-      return tokenize(model, body);
-    case Route::detokenize:
-      return detokenize(model, body);
-    case Route::tokenizer_info:
-      return tokenizer_info(model);
-    case Route::apply_template:
-      return apply_template(model, body);
-    default:
-      throw InternalError("serve", "the route {} is answered elsewhere", static_cast<int>(head.route));
-  }
-}
+}  // namespace routes
 
 }  // namespace vitrine

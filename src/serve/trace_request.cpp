@@ -1,9 +1,34 @@
 #include "serve/trace_request.h"
 
 #include "serve/prompts.h"
+#include "serve/routes.h"
 #include "serve/site_fields.h"
 
 namespace vitrine {
+namespace {
+
+class TraceReply : public JobReply {
+ public:
+  TraceReply(TraceRequest request, const RouteRequest& from)
+      : JobReply(std::make_shared<Job>(from.client, std::vector{request.sequence()}, false, from.notify)),
+        request_(std::move(request)) {}
+
+  Usage usage() const override { return {std::ssize(request_.ids), 0, 0}; }
+  HttpReply reply() override { return {200, request_.file(), "application/octet-stream"}; }
+
+ private:
+  TraceRequest request_;
+};
+
+}  // namespace
+
+namespace routes {
+
+std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request) {
+  return std::make_shared<TraceReply>(parse_trace(model, request.body), request);
+}
+
+}  // namespace routes
 
 GenerateRequest TraceRequest::sequence() const {
   GenerateRequest request;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cmath>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -14,19 +13,13 @@
 
 #include "base/caller_poll.h"
 #include "base/error.h"
-#include "checkpoint/adapter.h"
-#include "checkpoint/load.h"
 #include "generate/generator.h"
-#include "model/check_compute.h"
+#include "generate/open_model.h"
 #include "vitrine/chat_reader.h"
 #include "vitrine/pool_shelf.h"
 #include "vitrine/vitrine.h"
 
 namespace vitrine {
-
-/// The model's tokenizer, or null and the reason why there is none.
-std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
-                                                const OpenOptions& options, std::exception_ptr& why_none);
 
 /// The caller's memory `[n_rows, vocab_size]` for logits; no data if it is empty. Throws BadInput for another size.
 Tensor memory_of_logits(std::span<float> logits, std::int64_t n_rows, std::int64_t vocab_size);
@@ -40,25 +33,17 @@ struct TrainedModel {
   std::shared_mutex changes;  ///< Exclusive during a step.
 };
 
-struct LanguageModel::State {
+struct LanguageModel::State : OpenedModel {
   /// `path` names the model in errors.
   State(const std::string& path, Checkpoint opened, const OpenOptions& options)
       : model_path(path),
         chat_template(options.chat_template),
-        checkpoint(std::move(opened)),
-        tokenizer_path(options.tokenizer.empty() ? checkpoint.tokenizer_path : options.tokenizer),
-        tokenizer(find_tokenizer(path, checkpoint.tokenizer_path, options, why_no_tokenizer)),
         kv_types(options.kv_types),
         compute(options.compute),
         poll(options.poll),
         pools(options.threads == 0 ? default_thread_count() : options.threads) {
-    check_compute(*checkpoint.model, compute);
     std::unique_ptr<ThreadPool> pool = pools.take();
-    for (const OpenAdapter& given : options.adapters) {
-      if (!std::isfinite(given.scale)) throw BadInput(given.path, "expected a finite scale, got {}", given.scale);
-      adapters.push_back(load_adapter(given.path, checkpoint, *pool));
-      applied.push_back({adapters.back().get(), given.scale});
-    }
+    static_cast<OpenedModel&>(*this) = open_checkpoint(path, std::move(opened), options, true, *pool);
     pools.put(std::move(pool));
   }
 
@@ -77,16 +62,10 @@ struct LanguageModel::State {
   }
 
   std::string model_path, chat_template;
-  std::exception_ptr why_no_tokenizer;
-  Checkpoint checkpoint;
-  std::string tokenizer_path;
-  std::unique_ptr<const Tokenizer> tokenizer;
   KvTypes kv_types;
   Compute compute;
   std::function<void()> poll;
   mutable PoolShelf pools;
-  std::vector<std::shared_ptr<const Adapter>> adapters;
-  std::vector<AppliedAdapter> applied;
   mutable std::once_flag has_templates;
   mutable ChatTemplates templates;
   std::shared_ptr<TrainedModel> training{};  // of a model in training; else null
@@ -140,6 +119,9 @@ struct ModelAccess {
   using State = LanguageModel::State;
   using Call = LanguageModel::Call;
   static const State& state(const LanguageModel& model) { return *model.state_; }
+  /// As make_request(); what ends an answer also ends the text that follows a conversation.
+  static GenerateRequest request_of(const LanguageModel& model, const Prompt& prompt, const GenerateOptions& options,
+                                    std::vector<std::string>* from_checkpoint = nullptr);
 };
 
 }  // namespace vitrine

@@ -3,9 +3,7 @@
 #include "base/checked.h"
 #include "base/version.h"
 #include "checkpoint/safetensors.h"
-#include "generate/choose_sampling.h"
-#include "generate/choose_search.h"
-#include "generate/choose_texts.h"
+#include "generate/make_request.h"
 #include "generate/score.h"
 #include "report/model_facts.h"
 #include "report/results.h"
@@ -13,20 +11,6 @@
 #include "vitrine/site_watcher.h"
 
 namespace vitrine {
-
-std::unique_ptr<const Tokenizer> find_tokenizer(const std::string& path, const std::string& own,
-                                                const OpenOptions& options, std::exception_ptr& why_none) {
-  if (!options.tokenizer.empty()) return load_tokenizer(options.tokenizer, options.tokenizer_options);
-  try {
-    if (own.empty()) throw BadInput(path, "holds no tokenizer; open it with one, or give ids in place of a text");
-    return load_tokenizer(own, options.tokenizer_options);
-  } catch (const BadInput&) {
-    why_none = std::current_exception();
-  } catch (const Unsupported&) {
-    why_none = std::current_exception();
-  }
-  return nullptr;
-}
 
 LanguageModel::LanguageModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
@@ -42,10 +26,7 @@ std::int64_t LanguageModel::d_model() const { return state_->checkpoint.model->c
 std::int64_t LanguageModel::n_layers() const {
   return static_cast<std::int64_t>(state_->checkpoint.model->config().n_layers());
 }
-SamplingConfig LanguageModel::default_sampling() const { return sampling({}); }
-SamplingConfig LanguageModel::sampling(const SamplingOverrides& overrides) const {
-  return choose_sampling(overrides, state_->checkpoint.generation).config;
-}
+SamplingConfig LanguageModel::default_sampling() const { return choose_sampling({}, state_->defaults()).config; }
 
 std::string LanguageModel::info_json() const {
   const State& s = *state_;
@@ -62,13 +43,8 @@ const Tokenizer& LanguageModel::tokenizer() const {
 std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
   if (const auto* given = std::get_if<std::vector<std::int32_t>>(&prompt)) return *given;
   if (const auto* chat = std::get_if<Chat>(&prompt)) return state_->format_of(*chat).encode(history_of(*chat), true);
-  std::vector<std::int32_t> result = tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::apply);
-  if (result.empty()) {
-    const auto bos = tokenizer().bos() ? tokenizer().bos() : state_->checkpoint.bos_id;
-    if (!bos) throw BadInput("prompt", "the text is empty and the model has no BOS to start from");
-    result = {*bos};
-  }
-  return result;
+  return ids_or_bos(tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::apply), state_->defaults(),
+                    "prompt");
 }
 
 std::vector<std::int32_t> LanguageModel::target_ids(const std::string& text) const {
@@ -76,7 +52,8 @@ std::vector<std::int32_t> LanguageModel::target_ids(const std::string& text) con
   if (!s.checkpoint.model->config().encoder) {
     throw BadInput("target", "the model has no encoder, so it reads one text only");
   }
-  return decoder_ids(text, SpecialTokens::apply, s.checkpoint, tokenizer());
+  tokenizer();  // throws if there is none
+  return decoder_ids(s.defaults(), text, SpecialTokens::apply);
 }
 
 std::string LanguageModel::render(const Chat& chat) const {
@@ -105,40 +82,26 @@ std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prom
   return tops;
 }
 
-namespace {
-
-GenerateRequest request_of(const LanguageModel& model, const Prompt& prompt, const GenerateOptions& options) {
-  const ModelAccess::State& s = ModelAccess::state(model);
-  GenerateRequest request;
-  choose_texts(options.prefix, s.checkpoint, s.tokenizer.get(), model.ids(prompt), request);
-  request.seed = options.seed;
-  request.stop_ids = options.stop_ids ? *options.stop_ids : stop_ids(s.checkpoint, s.tokenizer.get());
-  if (const auto* chat = std::get_if<Chat>(&prompt)) {
+GenerateRequest ModelAccess::request_of(const LanguageModel& model, const Prompt& prompt,
+                                        const GenerateOptions& options, std::vector<std::string>* from_checkpoint) {
+  const State& s = state(model);
+  GenerateRequest request = make_request(s.defaults(), model.ids(prompt), options, from_checkpoint);
+  if (const auto* chat = std::get_if<Chat>(&prompt); chat != nullptr) {
     if (const auto id = s.format_of(*chat).end_of_answer()) request.stop_ids.push_back(*id);
   }
-  request.stop_strings = options.stop;
-  request.n_logprobs = options.n_logprobs;
-  const SearchOverrides search{options.search, options.max_tokens, language_id(options.prefix, s.tokenizer.get())};
-  choose_search(search, s.checkpoint.search, false, request);
-  request.sampling = options.sampling.value_or(model.default_sampling());
-  const bool is_chosen = options.sampling && options.search.n_beams;
-  if (request.beam.n_beams > 1 && !is_chosen) request.sampling.temperature = 0;
-  request.wants_score = s.checkpoint.model->config().encoder || request.beam.n_beams > 1;
   return request;
 }
-
-}  // namespace
 
 GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptions& options,
                                        std::stop_token cancel) const {
   const State& s = *state_;
-  const GenerateRequest request = request_of(*this, prompt, options);
+  const GenerateRequest request = ModelAccess::request_of(*this, prompt, options);
   StreamText stream;
   if (options.on_text) stream = [&](std::size_t, const std::string& text) { options.on_text(text); };
   SiteWatcher watcher(options.watch, s.checkpoint.model->config());
   const Call call(s, std::move(cancel), watcher.is_watching() ? &watcher : nullptr);
   GenerateResult result = std::move(vitrine::generate(call.context(), {&request, 1}, stream)[0]);
-  if (options.max_tokens > 0) watcher.check_all_met();
+  if (request.max_tokens > 0) watcher.check_all_met();
   return result;
 }
 
@@ -149,7 +112,7 @@ struct TextStepper::State {
         watcher(options.watch, ModelAccess::state(m).checkpoint.model->config()),
         call(ModelAccess::state(m), {}, watcher.is_watching() ? &watcher : nullptr),
         engine(call.context()) {
-    engine.add(request_of(m, prompt, options));
+    engine.add(ModelAccess::request_of(m, prompt, options));
   }
 
   LanguageModel model;

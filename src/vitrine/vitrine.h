@@ -20,38 +20,16 @@
 #include <vector>
 
 #include "base/exceptions.h"
-#include "checkpoint/sampling_overrides.h"
+#include "generate/open_options.h"
+#include "generate/options.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
-#include "generate/text_search.h"
-#include "pass/compute.h"
+#include "generate/watch.h"
 #include "tensor/dtype.h"
-#include "tensor/kv_type.h"
 #include "tokenizer/tokenizer.h"
 #include "train/progress.h"
 
 namespace vitrine {
-
-/// A low-rank adapter (LoRA, DoRA) that changes what a model computes; the model's weights stay as they are.
-struct OpenAdapter {
-  std::string path{};  ///< A folder of PEFT, or a GGUF file of llama.cpp.
-  double scale = 1;    ///< Multiplies what the adapter adds.
-};
-
-/// How a checkpoint is opened.
-struct OpenOptions {
-  std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.
-  TokenizerOptions tokenizer_options{};  ///< For tokenizer files that are not self-describing.
-  int threads = 0;                       ///< Number of threads per call; 0: all processors that the process may use.
-  KvTypes kv_types{};                    ///< Types to which keys and values are rounded.
-  Compute compute = Compute::automatic;  ///< How weights are multiplied.
-  std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
-  std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
-  std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
-  /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for
-  /// example. An exception that it throws ends the call and propagates to the caller. It must be thread-safe.
-  std::function<void()> poll{};
-};
 
 struct ChatMessage {
   std::string role;      ///< "system", "user", "assistant", or another one that the template knows.
@@ -72,45 +50,6 @@ struct Chat {
 /// special tokens that are written in the text are recognized; an empty text becomes BOS alone. Ids are used unchanged.
 /// In a conversation, special tokens are recognized only where the template wrote them, and none are added.
 using Prompt = std::variant<std::string, std::vector<std::int32_t>, Chat>;
-
-/// Receives one value of the forward: the name of the site (`blocks.3.attn.hook_q`), and its row-major elements with
-/// their shape. The forward continues with `values` as the function leaves them. It is called on the calling thread; an
-/// exception that it throws ends the call.
-using SiteFunction =
-    std::function<void(const std::string& name, std::span<float> values, std::span<const std::int64_t> shape)>;
-
-/// The same without a copy: `value` is the forward's own memory, valid only during the call. If the function returns
-/// true, it has written all elements of `replacement`, and the forward continues with them. In a run with gradients, no
-/// gradient flows through the elements that it has changed.
-using SiteTap = std::function<bool(const std::string& name, std::span<const std::int64_t> shape,
-                                   std::span<const float> value, std::span<float> replacement)>;
-
-/// The sites at which a function is called. In generate() and in a session, a forward processes one chunk of tokens: in
-/// shapes, T is at most 256 for a prompt, and 1 in each later step. In trace(), it processes the whole prompt.
-struct Watch {
-  std::vector<std::string> sites{};  ///< Globs over names, as in TraceOptions; none: all but those on demand.
-  SiteFunction function{};           ///< Either this,
-  SiteTap tap{};                     ///< or this; both: BadInput.
-};
-
-/// How a text is continued.
-struct GenerateOptions {
-  std::int64_t max_tokens = 128;             ///< Maximum number of tokens to add; ≥ 0.
-  std::optional<SamplingConfig> sampling{};  ///< None: LanguageModel::default_sampling().
-  std::uint64_t seed = 0;                    ///< The same seed gives the same tokens, on any machine.
-  std::vector<std::string> stop{};           ///< The text ends before the first occurrence of any of these.
-  /// Ids that end the text; none: those of the checkpoint and of its tokenizer.
-  std::optional<std::vector<std::int32_t>> stop_ids{};
-  int n_logprobs = 0;  ///< Log-probabilities to report for each token; 0: none.
-  /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
-  /// the call and propagates to the caller.
-  std::function<void(const std::string& text)> on_text{};
-  Watch watch{};
-  /// With several beams, no token is sampled, and the text arrives when the search ends. n_beams absent: the
-  /// checkpoint's number of beams, with a temperature of 0 if there are several; else `sampling` must not sample.
-  TextSearch search{.n_beams = 1};
-  TextPrefix prefix{};  ///< Of an encoder–decoder.
-};
 
 struct SessionOptions {
   std::int64_t capacity = 0;  ///< Maximum length of the sequence in tokens; 0: the model's context.
@@ -221,9 +160,6 @@ class LanguageModel {
   /// The values of the checkpoint (generation_config.json), and SamplingConfig's defaults for all values that it does
   /// not give.
   SamplingConfig default_sampling() const;
-  /// The same with values of the caller. If the checkpoint's own choice is greedy, tokens are sampled only if the
-  /// caller gives a temperature or a filter.
-  SamplingConfig sampling(const SamplingOverrides& overrides) const;
   /// What `vitrine info --json` prints about the model.
   std::string info_json() const;
   /// The config.json of the model; "" if its format has none.

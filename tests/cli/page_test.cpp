@@ -10,6 +10,8 @@ TEST(Page, GeneratedDocsAreUpToDate) {
     EXPECT_EQ(read_file(source_dir() + "/docs/" + name + ".md"), output_of({"page", name}))
         << "regenerate it: build/vitrine page " << name << " > docs/" << name << ".md";
   }
+  EXPECT_EQ(read_file(source_dir() + "/python/vitrine/_options.py"), output_of({"page", "options"}))
+      << "regenerate it: build/vitrine page options > python/vitrine/_options.py";
 }
 
 TEST(Page, EverySiteHasALine) {

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "checkpoint/config_json.h"
-#include "generate/choose_search.h"
 #include "generate/generator.h"
+#include "generate/make_request.h"
 #include "support/data.h"
 #include "support/learn.h"
 #include "support/pair.h"
@@ -24,15 +24,11 @@ Json goldens_of(const std::string& name) { return read_json_file(source_dir() + 
 
 /// The request of a golden case, whose options are in the words of generation_config.json.
 GenerateRequest request_of(const Json& golden) {
-  GenerateRequest request;
-  request.prompt = golden["prompt"].get<Ids>();
-  request.source = golden["source"].get<Ids>();
-  request.stop_ids = {golden["end"].get<std::int32_t>()};
-  request.sampling.temperature = 0;
-  request.wants_score = true;
+  RequestDefaults model;
+  model.stop_ids = {golden["end"].get<std::int32_t>()};
   const Json& o = golden["options"];
-  request.sampling.repeat_penalty = o["repetition_penalty"].get<double>();
-  SearchDefaults search;
+  model.sampling.repeat_penalty = o["repetition_penalty"].get<double>();
+  SearchDefaults& search = model.search;
   search.n_beams = o["num_beams"].get<int>();
   search.length_penalty = o["length_penalty"].get<double>();
   search.early_stop = o["early_stopping"] == "never" ? "never" : o["early_stopping"].get<bool>() ? "yes" : "no";
@@ -43,9 +39,10 @@ GenerateRequest request_of(const Json& golden) {
   if (o.contains("forced_eos_token_id")) search.forced_last = o["forced_eos_token_id"].get<std::int32_t>();
   if (o.contains("bad_words_ids")) search.bad_words = o["bad_words_ids"].get<Texts>();
   if (o.contains("suppress_tokens")) search.suppressed = o["suppress_tokens"].get<Ids>();
-  SearchOverrides caller;
-  caller.n_best = o["num_return_sequences"].get<int>();
-  choose_search(caller, search, false, request);
+  const GenerateOptions options{.n_best = o["num_return_sequences"].get<int>(), .greedy = true};
+  GenerateRequest request = make_request(model, golden["prompt"].get<Ids>(), options);
+  request.source = golden["source"].get<Ids>();
+  request.wants_score = true;
   return request;
 }
 

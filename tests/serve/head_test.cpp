@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/request_error.h"
+#include "serve/routes.h"
 
 namespace vitrine::test {
 namespace {
@@ -42,14 +43,14 @@ int status_of(const RequestHead& head, const AccessRules& rules = local()) {
 }
 
 TEST(RequestHead, Routes) {
-  EXPECT_EQ(admit(get("/health"), local()).route, Route::health);
-  EXPECT_EQ(admit(get("/v1/models"), local()).route, Route::models);
+  EXPECT_EQ(admit(get("/health"), local()).route->path, "/health");
+  EXPECT_EQ(admit(get("/v1/models"), local()).route->path, "/v1/models");
   const AdmittedHead model = admit(get("/v1/models/a/b"), local());
-  EXPECT_EQ(model.route, Route::model);
-  EXPECT_EQ(model.model, "a/b");
-  EXPECT_EQ(admit(post("/v1/completions"), local()).route, Route::completions);
-  EXPECT_EQ(admit(post("/v1/chat/completions"), local()).route, Route::chat);
-  EXPECT_EQ(admit(post("/v1/trace"), local()).route, Route::trace);
+  EXPECT_EQ(model.route->path, "/v1/models/");
+  EXPECT_EQ(model.name, "a/b");
+  EXPECT_EQ(admit(post("/v1/completions"), local()).route->path, "/v1/completions");
+  EXPECT_EQ(admit(post("/v1/chat/completions"), local()).route->path, "/v1/chat/completions");
+  EXPECT_EQ(admit(post("/v1/trace"), local()).route->path, "/v1/trace");
   for (const char* path :
        {"/", "", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
     EXPECT_EQ(status_of(get(path)), 404) << path;

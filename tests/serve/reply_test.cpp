@@ -75,7 +75,7 @@ TEST_F(Replies, ChoicesAreNumberedThroughAllPrompts) {
 
 TEST_F(Replies, TheBestSequencesHaveTheLargestMeanLogprob) {
   const CompletionRequest request = completion(R"("n": 2, "best_of": 3)");
-  EXPECT_TRUE(request.options.wants_logprobs);
+  EXPECT_TRUE(request.sequence(0, model_.defaults).wants_logprobs);
   std::vector<GenerateResult> results(3);
   const double logprobs[3][2] = {{-2, -2}, {-0.5, -3}, {-1, -1}};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -240,7 +240,7 @@ TEST_F(Streams, AnEchoIsPartOfTheFirstChunk) {
 
 TEST_F(Streams, LogprobsOfAnEchoComeAsThePromptIsRead) {
   const CompletionRequest request = completion(R"("stream": true, "echo": true, "logprobs": 1)", "[5, 6, 7, 8]");
-  EXPECT_TRUE(request.options.prompt_logprobs_in_steps);
+  EXPECT_TRUE(request.sequence(0, model_.defaults).prompt_logprobs_in_steps);
   CompletionReply reply(model_, request, "1", 5);
   SequenceStep read;
   read.prompt_logprobs = {report(6), report(7)};

@@ -33,7 +33,7 @@ TEST_F(Requests, DefaultsOfACompletion) {
   ASSERT_EQ(request.prompts.size(), 1U);
   EXPECT_EQ(request.prompts[0].ids, ids_of("Once upon"));
   EXPECT_EQ(request.prompts[0].text, "Once upon");
-  const GenerateRequest sequence = request.sequence(0, {});
+  const GenerateRequest sequence = request.sequence(0, model_.defaults);
   EXPECT_EQ(sequence.max_tokens, 16);
   EXPECT_EQ(sequence.seed, 99U);
   EXPECT_EQ(sequence.sequence, 0U);
@@ -47,19 +47,19 @@ TEST_F(Requests, DefaultsOfACompletion) {
 }
 
 TEST_F(Requests, DefaultsOfTheCheckpoint) {
-  model_.sampling.temperature = 0.5;
-  model_.sampling.top_k = 7;
-  model_.search.max_new_tokens = 33;
-  GenerateRequest sequence = completion("").sequence(0, model_.search);
+  model_.defaults.sampling.temperature = 0.5;
+  model_.defaults.sampling.top_k = 7;
+  model_.defaults.search.max_new_tokens = 33;
+  GenerateRequest sequence = completion("").sequence(0, model_.defaults);
   EXPECT_EQ(sequence.sampling.temperature, 0.5);
   EXPECT_EQ(sequence.sampling.top_k, 7);
   EXPECT_EQ(sequence.max_tokens, 33);
-  sequence = completion(R"("temperature": 2, "max_tokens": 4)").sequence(0, model_.search);
+  sequence = completion(R"("temperature": 2, "max_tokens": 4)").sequence(0, model_.defaults);
   EXPECT_EQ(sequence.sampling.temperature, 2);
   EXPECT_EQ(sequence.sampling.top_k, 7);
   EXPECT_EQ(sequence.max_tokens, 4);
-  model_.sampling.greedy = true;
-  EXPECT_EQ(completion("").options.sampling.temperature, 0);
+  model_.defaults.sampling.greedy = true;
+  EXPECT_EQ(completion("").sequence(0, model_.defaults).sampling.temperature, 0);
 }
 
 TEST_F(Requests, EveryFieldOfSampling) {
@@ -69,7 +69,7 @@ TEST_F(Requests, EveryFieldOfSampling) {
          "stop": ["a", "bc"], "stop_token_ids": [5, 6], "max_tokens": 3, "n": 2, "best_of": 4, "logprobs": 20,
          "echo": true, "user": "u", "metadata": {"a": 1})");
   EXPECT_EQ(request.model, "alias");
-  const GenerateRequest sequence = request.sequence(3, {});
+  const GenerateRequest sequence = request.sequence(3, model_.defaults);
   const SamplingConfig& s = sequence.sampling;
   EXPECT_EQ(s.temperature, 0.25);
   EXPECT_EQ(s.top_p, 0.5);
@@ -95,18 +95,18 @@ TEST_F(Requests, NullMeansAbsent) {
   const CompletionRequest request = completion(
       R"("temperature": null, "stop": null, "logprobs": null, "n": null, "suffix": null, "stream_options": null,
          "logit_bias": null, "seed": null, "max_tokens": null, "echo": null, "vitrine": null, "model": null)");
-  EXPECT_EQ(request.sequence(0, {}).max_tokens, 16);
-  EXPECT_EQ(request.options.seed, 99U);
+  EXPECT_EQ(request.sequence(0, model_.defaults).max_tokens, 16);
+  EXPECT_EQ(request.sequence(0, model_.defaults).seed, 99U);
   EXPECT_FALSE(request.reports_ids || request.reports_logprobs);
 }
 
 TEST_F(Requests, StopsAndEndsOfTexts) {
-  EXPECT_EQ(completion(R"("stop": "x")").options.stop_strings, std::vector<std::string>{"x"});
-  EXPECT_TRUE(completion(R"("stop": [])").options.stop_strings.empty());
-  EXPECT_EQ(completion(R"("ignore_eos": true)").options.stop_ids, Ids{});
-  EXPECT_EQ(completion(R"("ignore_eos": true, "stop_token_ids": [4])").options.stop_ids, Ids{4});
-  EXPECT_EQ(completion(R"("top_k": -1)").options.sampling.top_k, 0);
-  EXPECT_EQ(chat("").options.stop_ids, (Ids{0, 7}));
+  EXPECT_EQ(completion(R"("stop": "x")").sequence(0, model_.defaults).stop_strings, std::vector<std::string>{"x"});
+  EXPECT_TRUE(completion(R"("stop": [])").sequence(0, model_.defaults).stop_strings.empty());
+  EXPECT_EQ(completion(R"("ignore_eos": true)").sequence(0, model_.defaults).stop_ids, Ids{});
+  EXPECT_EQ(completion(R"("ignore_eos": true, "stop_token_ids": [4])").sequence(0, model_.defaults).stop_ids, Ids{4});
+  EXPECT_EQ(completion(R"("top_k": -1)").sequence(0, model_.defaults).sampling.top_k, 0);
+  EXPECT_EQ(chat("").sequence(0, model_.defaults).stop_ids, (Ids{0, 7}));
 }
 
 TEST_F(Requests, PromptsAreTextsOrIdsOrBatchesOfBoth) {
@@ -157,7 +157,7 @@ TEST_F(Requests, PromptsThatExceedTheContextNameBothNumbers) {
 TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
   expect_completion_error(R"("temperature": -0.5)", "temperature", "-0.5");
   expect_completion_error(R"("temperature": "hot")", "temperature", "a number, got string");
-  expect_completion_error(R"("top_p": 0)", "top_p", "above 0");
+  expect_completion_error(R"("top_p": 0)", "top_p", "in (0, 1]");
   expect_completion_error(R"("top_p": 1.5)", "top_p");
   expect_completion_error(R"("min_p": 2)", "min_p");
   expect_completion_error(R"("top_k": -2)", "top_k");
@@ -240,10 +240,10 @@ TEST_F(Requests, WithoutATokenizerPromptsAreIds) {
 TEST_F(Requests, ChatPromptsAreThoseOfTheTemplate) {
   const CompletionRequest request = chat(R"("max_completion_tokens": 5, "logprobs": true, "top_logprobs": 3)");
   EXPECT_EQ(request.prompts[0].ids, ids_of("user: Hi\nassistant:", SpecialTokens::none));
-  EXPECT_EQ(request.sequence(0, {}).max_tokens, 5);
-  EXPECT_EQ(request.options.n_logprobs, 3);
+  EXPECT_EQ(request.sequence(0, model_.defaults).max_tokens, 5);
+  EXPECT_EQ(request.sequence(0, model_.defaults).n_logprobs, 3);
   EXPECT_TRUE(request.reports_logprobs);
-  EXPECT_EQ(chat("").sequence(0, {}).max_tokens, 512) << "up to the end of the context";
+  EXPECT_EQ(chat("").sequence(0, model_.defaults).max_tokens, 512) << "up to the end of the context";
   const std::string parts =
       R"([{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "a"},
           {"type": "text", "text": "b"}], "name": "n"}, {"role": "assistant", "content": "c", "refusal": null,

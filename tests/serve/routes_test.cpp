@@ -1,7 +1,8 @@
 // The routes of the tokenizer and the template, and requests for vectors.
+#include "serve/routes.h"
+
 #include "serve/embeddings.h"
 #include "serve/served.h"
-#include "serve/text_routes.h"
 #include "tokenizer/base64.h"
 
 namespace vitrine::test {
@@ -11,54 +12,56 @@ using Ids = std::vector<std::int32_t>;
 
 class Routes : public ServedModelTest {
  protected:
-  Json reply(Route route, const Json& body = Json::object(), const std::string& name = "") const {
-    return answer(model_, {route, name}, body.dump());
+  Json reply(const std::string& path, const Json& body = Json::object()) const {
+    const Route& route = *find_route(path);
+    const std::string text = body.dump();
+    return std::get<Route::Answer>(route.handler)(model_, {text, path.substr(route.path.size()), "1", 0, {}});
   }
 };
 
 TEST_F(Routes, ModelsAreNamed) {
   model_.created = 7;
-  const Json models = reply(Route::models);
+  const Json models = reply("/v1/models");
   EXPECT_EQ(models["object"], "list");
   ASSERT_EQ(models["data"].size(), 2U);
-  EXPECT_EQ(models["data"][1], reply(Route::model, {}, "alias"));
+  EXPECT_EQ(models["data"][1], reply("/v1/models/alias"));
   EXPECT_EQ(models["data"][1]["created"], 7);
-  expect_refusal([&] { reply(Route::model, {}, "other"); }, 404, "model");
+  expect_refusal([&] { reply("/v1/models/other"); }, 404, "model");
 }
 
 TEST_F(Routes, TextBecomesTokensAndBack) {
-  const Json tokens = reply(Route::tokenize, {{"prompt", "a cat"}});
+  const Json tokens = reply("/tokenize", {{"prompt", "a cat"}});
   EXPECT_EQ(tokens["tokens"], Json(ids_of("a cat")));
   EXPECT_EQ(tokens["count"], ids_of("a cat").size());
   EXPECT_EQ(tokens["max_model_len"], 512);
-  EXPECT_EQ(reply(Route::tokenize, {{"prompt", "a"}, {"add_special_tokens", false}})["tokens"],
+  EXPECT_EQ(reply("/tokenize", {{"prompt", "a"}, {"add_special_tokens", false}})["tokens"],
             Json(ids_of("a", SpecialTokens::written)));
-  EXPECT_EQ(reply(Route::detokenize, {{"tokens", tokens["tokens"]}})["prompt"], "a cat");
-  expect_refusal([&] { reply(Route::tokenize); }, 400, "prompt");
+  EXPECT_EQ(reply("/detokenize", {{"tokens", tokens["tokens"]}})["prompt"], "a cat");
+  expect_refusal([&] { reply("/tokenize"); }, 400, "prompt");
   expect_refusal(
       [&] {
-        reply(Route::tokenize, {{"prompt", "a"}, {"add_special_token", true}});
+        reply("/tokenize", {{"prompt", "a"}, {"add_special_token", true}});
       },
       400, "add_special_token", {"did you mean add_special_tokens?"});
-  expect_refusal([&] { reply(Route::detokenize, {{"tokens", {4096}}}); }, 400, "tokens");
-  expect_refusal([&] { reply(Route::detokenize, {{"tokens", "a"}}); }, 400, "tokens");
+  expect_refusal([&] { reply("/detokenize", {{"tokens", {4096}}}); }, 400, "tokens");
+  expect_refusal([&] { reply("/detokenize", {{"tokens", "a"}}); }, 400, "tokens");
   model_.tokenizer = nullptr;
-  expect_refusal([&] { reply(Route::tokenize, {{"prompt", "a"}}); }, 400, "prompt", {"no tokenizer"});
+  expect_refusal([&] { reply("/tokenize", {{"prompt", "a"}}); }, 400, "prompt", {"no tokenizer"});
 }
 
 TEST_F(Routes, TheTokenizersSpecialTokens) {
   model_.templates.special_tokens = {{"pad_token", "<pad>"}};
-  const Json info = reply(Route::tokenizer_info);
+  const Json info = reply("/tokenizer_info");
   EXPECT_EQ(info["pad_token"], "<pad>");
   EXPECT_EQ(info["bos_token"], tokenizer_->piece(*tokenizer_->bos()));
-  EXPECT_EQ(info["eos_token"], tokenizer_->piece(model_.stop_ids.front()));
+  EXPECT_EQ(info["eos_token"], tokenizer_->piece(model_.defaults.stop_ids.front()));
   EXPECT_EQ(info["chat_template"], model_.templates.by_name["default"]);
 }
 
 TEST_F(Routes, TheTemplatesText) {
   const Json messages = Json::parse(R"([{"role": "user", "content": "Hi"}])");
-  EXPECT_EQ(reply(Route::apply_template, {{"messages", messages}})["prompt"], "user: Hi\nassistant:");
-  EXPECT_EQ(reply(Route::apply_template, {{"messages", messages}, {"add_generation_prompt", false}})["prompt"],
+  EXPECT_EQ(reply("/apply-template", {{"messages", messages}})["prompt"], "user: Hi\nassistant:");
+  EXPECT_EQ(reply("/apply-template", {{"messages", messages}, {"add_generation_prompt", false}})["prompt"],
             "user: Hi\n");
 }
 

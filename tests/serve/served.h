@@ -28,8 +28,8 @@ class ServedModelTest : public testing::Test {
     model_.tokenizer = tokenizer_.get();
     model_.templates = templates;
     model_.chat = &*chat_;
-    model_.bos = tokenizer_->bos();
-    model_.stop_ids = {0};
+    model_.defaults.bos = tokenizer_->bos();
+    model_.defaults.stop_ids = {0};
     model_.chat_stop_ids = {0, 7};
   }
 

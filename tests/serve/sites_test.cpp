@@ -34,7 +34,7 @@ TEST_F(Sites, EverySequenceHasTapsOfItsOwn) {
       with(R"("sites": ["hook_embed"], "set": ["blocks.1.hook_resid_post[2:,1]*=2"])", R"("n": 2)");
   ASSERT_EQ(request.recorders.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(request.sequence(i, {}).taps, request.recorders[i]);
+    EXPECT_EQ(request.sequence(i, model_.defaults).taps, request.recorders[i]);
     EXPECT_EQ(std::count(request.recorders.begin(), request.recorders.end(), request.recorders[i]), 1);
     EXPECT_TRUE(request.recorders[i]->writes());
     EXPECT_TRUE(request.recorders[i]->wants({Site::embed}));

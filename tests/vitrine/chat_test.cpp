@@ -52,7 +52,7 @@ TEST(LibraryAdapters, ChangeEveryCall) {
   Session session = with.session();
   session.feed(ids);
   EXPECT_TRUE(std::ranges::equal(session.logits(), last));
-  EXPECT_EQ(with.generate(ids, {.max_tokens = 1, .sampling = SamplingConfig{.temperature = 0}}).ids.at(0),
+  EXPECT_EQ(with.generate(ids, {.max_tokens = 1, .temperature = 0}).ids.at(0),
             std::max_element(last.begin(), last.end()) - last.begin());
   EXPECT_EQ(with.next(ids, 1).at(0).id, with.predict(ids, 1).back().at(0).id);
   const std::vector<SiteValue> traced = with.trace(ids, {.sites = {"hook_logits"}, .writes = {}});
@@ -141,7 +141,7 @@ TEST_F(LibraryChat, AnAnswerEndsWhereTheTemplateEndsIt) {
   write_file(copy + "/chat_template.jinja", kTemplate);
   const LanguageModel model = LanguageModel::open(copy, {.threads = 1});
   const std::int32_t end = model.tokenizer().encode("<|endoftext|>", SpecialTokens::written).at(0);
-  GenerateOptions options{.max_tokens = 4, .sampling = SamplingConfig{.temperature = 0}};
+  GenerateOptions options{.max_tokens = 4, .temperature = 0};
   options.watch = {{"hook_logits"}, [&](const std::string&, std::span<float> logits, std::span<const std::int64_t>) {
                      logits[static_cast<std::size_t>(end)] = 1e4F;
                    }};

@@ -119,19 +119,20 @@ TEST(LibraryValues, PairsHaveGradientsAndBeams) {
     EXPECT_THROW(model.target_ids("a"), BadInput);  // there is no tokenizer
 
     GenerateOptions options{.max_tokens = 5};
-    options.search = {.n_beams = 3, .n_best = 2};
+    options.beam = 3;
+    options.n_best = 2;
     const GenerateResult found = model.generate(source, options);
     ASSERT_EQ(found.hypotheses.size(), 2U) << name;
     EXPECT_EQ(found.ids, found.hypotheses[0].ids);
     EXPECT_GE(found.hypotheses[0].score, found.hypotheses[1].score);
-    options.search = {.n_beams = 1};
-    options.prefix.ids = {7, 8};
+    options.beam = options.n_best = 1;
+    options.prefix_ids = Ids{7, 8};
     EXPECT_EQ(model.generate(source, options).hypotheses.size(), 1U);
-    options.search.early_stop = "perhaps";
+    options.early_stop = "perhaps";
     EXPECT_THROW(model.generate(source, options), BadInput);
   }
   EXPECT_THROW(golden("gpt2").grad(Ids{1, 2}, [](const NamedValue&) {}, {.target = {1, 2}}), BadInput);
-  EXPECT_THROW(golden("gpt2").generate(Ids{1, 2}, {.prefix = {.ids = {3}}}), BadInput);
+  EXPECT_THROW(golden("gpt2").generate(Ids{1, 2}, {.prefix_ids = Ids{3}}), BadInput);
 }
 
 TEST(LibraryValues, TensorsInMemoryAreAModel) {
@@ -217,7 +218,7 @@ TEST(LibraryValues, LogitsInGroupsAreThoseOfAllRows) {
 
 TEST(LibraryValues, ATextGrowsInSteps) {
   const LanguageModel model = LanguageModel::open(source_dir() + "/models/default");
-  const GenerateOptions options{.max_tokens = 20, .seed = 4, .n_logprobs = 2};
+  const GenerateOptions options{.max_tokens = 20, .n_logprobs = 2, .seed = 4};
   const GenerateResult whole = model.generate("Once upon a time", options);
   TextStepper text = model.stepper("Once upon a time", options);
   EXPECT_THROW(text.result(), BadInput);

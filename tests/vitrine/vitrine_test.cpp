@@ -29,7 +29,7 @@ LanguageModel default_model(int threads = 1) { return LanguageModel::open(defaul
 
 /// A text that goes on to the end of the context: no sampled id stops it.
 GenerateOptions long_text(std::function<void(const std::string&)> on_text = {}) {
-  return {.max_tokens = 1 << 20, .sampling = SamplingConfig{}, .on_text = std::move(on_text)};
+  return {.max_tokens = 1 << 20, .on_text = std::move(on_text)};
 }
 
 TEST(Library, OpensWhatTheCheckpointSays) {
@@ -102,7 +102,7 @@ TEST(Library, StreamsWhatItReturns) {
   EXPECT_NE(model.generate("Hi", {.max_tokens = 30, .seed = 4}).ids, one.ids);
 
   const std::string stop = one.text.substr(one.text.size() / 2, 3);
-  const GenerateResult cut = model.generate("Hi", {.max_tokens = 30, .seed = 3, .stop = {stop}, .n_logprobs = 2});
+  const GenerateResult cut = model.generate("Hi", {.max_tokens = 30, .stop = {stop}, .n_logprobs = 2, .seed = 3});
   EXPECT_EQ(cut.text, one.text.substr(0, one.text.find(stop)));
   EXPECT_EQ(cut.finish_reason, FinishReason::stop);
   ASSERT_EQ(cut.logprobs.size(), cut.ids.size());
@@ -205,7 +205,7 @@ TEST(Library, AFunctionWatchesAndReplacesSites) {
   const auto written = model.trace(ids, {.sites = {"hook_logits"}, .writes = {"blocks.0.attn.hook_z=0"}}).at(0).values;
   EXPECT_EQ(copy_of(silenced.logits()), std::vector<float>(written.end() - model.vocab_size(), written.end()));
 
-  GenerateOptions options{.max_tokens = 3, .sampling = SamplingConfig{.temperature = 0}};
+  GenerateOptions options{.max_tokens = 3, .temperature = 0};
   std::vector<std::int64_t> rows;
   options.watch = {{"hook_embed"}, [&](const std::string&, std::span<float>, std::span<const std::int64_t> shape) {
                      rows.push_back(shape[0]);
@@ -275,7 +275,7 @@ TEST(Library, ErrorsSayWhatIsWrong) {
   EXPECT_THROW(model.next("Hi", 0), BadInput);
   EXPECT_THROW(model.next(too_long), BadInput);
   EXPECT_THROW(model.generate("Hi", {.max_tokens = -1}), BadInput);
-  EXPECT_THROW(model.generate("Hi", {.sampling = SamplingConfig{.top_p = 2}}), BadInput);
+  EXPECT_THROW(model.generate("Hi", {.top_p = 2}), BadInput);
   EXPECT_THAT(message_of<BadInput>([&] { model.trace("Hi", {.sites = {"nope"}, .writes = {}}); }),
               testing::HasSubstr("nope"));
   EXPECT_THROW(model.trace("Hi", {.sites = {}, .writes = {"hook_embed"}}), BadInput);
@@ -384,7 +384,7 @@ TEST(Library, StoriesByteForByte) {
   const std::string folder = outside_data("models/stories260K");
   if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no models/stories260K";
   const auto model = LanguageModel::open(folder + "/stories260K.bin", {.tokenizer = folder + "/tok512.bin"});
-  const GenerateOptions greedy = {.max_tokens = 200, .sampling = SamplingConfig{.temperature = 0}};
+  const GenerateOptions greedy = {.max_tokens = 200, .temperature = 0};
   EXPECT_EQ(model.generate("", greedy).text, read_file(folder + "/greedy_200_tokens.txt"));
 }
 

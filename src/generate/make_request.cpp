@@ -1,0 +1,182 @@
+#include "generate/make_request.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+EarlyStop early_stop_of(const std::string& name) {
+  if (name == "no") return EarlyStop::no;
+  if (name == "yes") return EarlyStop::yes;
+  if (name == "never") return EarlyStop::never;
+  throw BadInput("early_stop", "expected no, yes or never, got {}", name);
+}
+
+/// Whether the caller sets an option of a row that samples.
+bool wants_to_sample(const GenerateOptions& caller) {
+  return std::any_of(option_rows().begin(), option_rows().end(), [&](const OptionRow& row) {
+    const auto is_set = [&]<class T>(std::optional<T> GenerateOptions::*place) { return (caller.*place).has_value(); };
+    return row.samples && std::visit(
+                              [&](auto place) {
+                                if constexpr (requires { is_set(place); }) return is_set(place);
+                                return false;
+                              },
+                              row.place);
+  });
+}
+
+/// The id of the language's token; none without a language. Throws BadInput if the vocabulary has no such token.
+std::optional<std::int32_t> language_id(const GenerateOptions& caller, const Tokenizer* tokenizer) {
+  if (!caller.target_lang || caller.target_lang->empty()) return std::nullopt;
+  if (tokenizer == nullptr) throw BadInput("--target-lang", "the piece of a token needs a tokenizer");
+  const Tokenizer& target = tokenizer->target();
+  for (std::int32_t id = 0; id < target.vocab_size(); ++id) {
+    if (target.piece(id) == *caller.target_lang) return id;
+  }
+  throw BadInput("--target-lang", "the vocabulary has no token {}", *caller.target_lang);
+}
+
+void set_texts(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
+               GenerateRequest& request) {
+  const std::string text = caller.prefix.value_or("");
+  const std::vector<std::int32_t> given = caller.prefix_ids.value_or(std::vector<std::int32_t>());
+  const bool has_prefix = !text.empty() || !given.empty();
+  if (!model.has_encoder) {
+    if (has_prefix || !caller.target_lang.value_or("").empty()) {
+      throw BadInput("--prefix", "the model has no encoder: the text is what it continues");
+    }
+    request.prompt = std::move(ids);
+    return;
+  }
+  if (!text.empty() && !given.empty()) throw BadInput("--prefix", "expected --prefix or --prefix-ids, got both");
+  request.source = std::move(ids);
+  request.prompt = {start_id(model)};
+  const std::optional<std::int32_t> language = language_id(caller, model.tokenizer);
+  request.rules.forced_first = language ? language : model.search.forced_first;
+  if (!has_prefix) return;  // a language alone is the first token of the search
+  if (language) request.prompt.push_back(*language);
+  std::vector<std::int32_t> first = given;
+  if (!text.empty()) {
+    if (model.tokenizer == nullptr) throw BadInput("--prefix", "expected --prefix-ids, because there is no tokenizer");
+    first = model.tokenizer->target().encode(text, SpecialTokens::none);
+  }
+  request.prompt.insert(request.prompt.end(), first.begin(), first.end());
+}
+
+/// Sets the beams, the rules and the number of tokens of a request whose prompt is set.
+void set_search(const RequestDefaults& model, const GenerateOptions& caller, bool samples, GenerateRequest& request) {
+  const SearchDefaults& stored = model.search;
+  const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
+  const std::int64_t stored_beams = samples ? 1 : std::clamp<std::int64_t>(stored.n_beams.value_or(1), 1, 1 << 20);
+  request.beam.n_beams = caller.beam.value_or(static_cast<int>(stored_beams));
+  request.beam.n_best = caller.n_best.value_or(1);
+  request.beam.length_penalty = caller.length_penalty.value_or(stored.length_penalty.value_or(1));
+  request.beam.early_stop = early_stop_of(caller.early_stop.value_or(stored.early_stop.value_or("no")));
+
+  // The checkpoint's lengths include the prompt, unless they are those of new tokens.
+  const auto without_prompt = [&](std::int64_t length) { return std::max<std::int64_t>(0, length - prompt_size); };
+  request.max_tokens = model.max_tokens;
+  if (caller.max_tokens) {
+    request.max_tokens = *caller.max_tokens;
+  } else if (stored.max_new_tokens) {
+    request.max_tokens = *stored.max_new_tokens;
+  } else if (stored.max_length && !request.source.empty()) {
+    request.max_tokens = without_prompt(*stored.max_length);
+  }
+  OutputRules& rules = request.rules;
+  const std::int64_t stored_least =
+      std::max(stored.min_new_tokens.value_or(0), without_prompt(stored.min_length.value_or(0)));
+  rules.min_tokens = caller.min_tokens.value_or(stored_least);
+  rules.no_repeat_ngram = caller.no_repeat_ngram.value_or(stored.no_repeat_ngram.value_or(0));
+  rules.bad_words = stored.bad_words;
+  rules.suppressed = stored.suppressed;
+  rules.forced_last = stored.forced_last;
+}
+
+}  // namespace
+
+RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* tokenizer) {
+  RequestDefaults model;
+  model.sampling = checkpoint.generation;
+  model.search = checkpoint.search;
+  model.stop_ids = checkpoint.stop_ids;
+  model.bos = checkpoint.bos_id;
+  model.has_encoder = checkpoint.model->config().encoder.has_value();
+  model.tokenizer = tokenizer;
+  if (tokenizer != nullptr) {
+    const std::vector<std::int32_t>& own = tokenizer->target().stop_ids();
+    model.stop_ids.insert(model.stop_ids.end(), own.begin(), own.end());
+    if (tokenizer->bos()) model.bos = tokenizer->bos();
+  }
+  model.start = checkpoint.start_id ? checkpoint.start_id : model.bos;
+  return model;
+}
+
+std::vector<std::int32_t> or_bos(std::vector<std::int32_t> ids, const RequestDefaults& model) {
+  if (ids.empty() && model.bos) ids.push_back(*model.bos);
+  return ids;
+}
+
+std::vector<std::int32_t> ids_or_bos(std::vector<std::int32_t> ids, const RequestDefaults& model, const char* where) {
+  ids = or_bos(std::move(ids), model);
+  if (ids.empty()) throw BadInput(where, "the text is empty and the model has no BOS to start from");
+  return ids;
+}
+
+std::int32_t start_id(const RequestDefaults& model) {
+  if (!model.start) {
+    throw BadInput("config.json", "decoder_start_token_id is missing: give the ids that the decoder reads");
+  }
+  return *model.start;
+}
+
+std::vector<std::int32_t> decoder_ids(const RequestDefaults& model, const std::string& text, SpecialTokens policy) {
+  std::vector<std::int32_t> ids = model.tokenizer->target().encode(text, policy);
+  ids.insert(ids.begin(), start_id(model));
+  return ids;
+}
+
+SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefaults& model) {
+  SamplingChoice choice{model.otherwise, {}};
+  const auto choose = [&]<class T>(const OptionRow& row, T SamplingConfig::*value) {
+    const auto* const place = std::get_if<std::optional<T> GenerateOptions::*>(&row.place);
+    const auto* const stored = std::get_if<std::optional<T> SamplingOverrides::*>(&row.stored);
+    if (stored != nullptr && model.sampling.**stored) {
+      choice.config.*value = *(model.sampling.**stored);
+      if (!(caller.**place)) choice.from_checkpoint.emplace_back(row.name);
+    }
+    if (caller.**place) choice.config.*value = *(caller.**place);
+  };
+  for (const OptionRow& row : option_rows()) {
+    if (const auto* const real = std::get_if<double SamplingConfig::*>(&row.value)) choose(row, *real);
+    if (const auto* const whole = std::get_if<int SamplingConfig::*>(&row.value)) choose(row, *whole);
+  }
+  const bool greedy_by_default = model.sampling.greedy && !wants_to_sample(caller);
+  if (caller.greedy || greedy_by_default) choice.config.temperature = 0;
+  if (greedy_by_default && !caller.greedy) choice.from_checkpoint = {"greedy"};
+  return choice;
+}
+
+GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
+                             std::vector<std::string>* from_checkpoint) {
+  GenerateRequest request;
+  request.rules.forced_first = model.search.forced_first;
+  set_texts(model, std::move(ids), caller, request);
+  const bool samples = wants_to_sample(caller);
+  set_search(model, caller, samples, request);
+  SamplingChoice sampling = choose_sampling(caller, model);
+  request.sampling = std::move(sampling.config);
+  if (from_checkpoint != nullptr) *from_checkpoint = std::move(sampling.from_checkpoint);
+  if (request.beam.n_beams > 1 && !samples) request.sampling.temperature = 0;
+  request.seed = caller.seed.value_or(0);
+  request.stop_ids = caller.stop_ids ? *caller.stop_ids : model.stop_ids;
+  request.stop_strings = caller.stop;
+  request.n_logprobs = caller.n_logprobs.value_or(0);
+  request.sampling.validate();
+  request.wants_score = model.has_encoder || request.beam.n_beams > 1;
+  return request;
+}
+
+}  // namespace vitrine

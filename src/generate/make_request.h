@@ -1,0 +1,53 @@
+// Makes what the engine takes from the options of a caller and the defaults of a checkpoint.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/load.h"
+#include "generate/engine.h"
+#include "generate/options.h"
+
+namespace vitrine {
+
+/// What a checkpoint and its tokenizer contribute to requests.
+struct RequestDefaults {
+  SamplingOverrides sampling{};          ///< generation_config.json
+  SearchDefaults search{};               ///< the same
+  std::vector<std::int32_t> stop_ids{};  ///< Any of them ends a text.
+  std::optional<std::int32_t> bos{};     ///< Of the tokenizer, else of the checkpoint.
+  std::optional<std::int32_t> start{};   ///< The first token that a decoder with an encoder reads.
+  bool has_encoder = false;
+  const Tokenizer* tokenizer = nullptr;  ///< Borrowed; may be null.
+  SamplingConfig otherwise{};            ///< For what neither the caller nor the checkpoint sets,
+  std::int64_t max_tokens = 128;         ///< also here.
+};
+RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* tokenizer);
+
+/// The ids of a text; of one that has no token BOS, if there is one.
+std::vector<std::int32_t> or_bos(std::vector<std::int32_t> ids, const RequestDefaults& model);
+/// The same. Throws BadInput, naming `where`, if there is no BOS either.
+std::vector<std::int32_t> ids_or_bos(std::vector<std::int32_t> ids, const RequestDefaults& model, const char* where);
+/// What the decoder of an encoder–decoder reads for a text: the start symbol, then the text. Throws BadInput if there
+/// is no start symbol.
+std::vector<std::int32_t> decoder_ids(const RequestDefaults& model, const std::string& text, SpecialTokens policy);
+/// Throws BadInput if there is none.
+std::int32_t start_id(const RequestDefaults& model);
+
+struct SamplingChoice {
+  SamplingConfig config;
+  std::vector<std::string> from_checkpoint;  ///< Names of the values that generation_config.json gave.
+};
+
+/// Each value is the caller's if given, else the checkpoint's, else the default. If the checkpoint's config is greedy,
+/// tokens are sampled only if the caller gives a sampling option.
+SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefaults& model);
+
+/// The request to continue `ids`, or, in an encoder–decoder, to write what follows from `ids`, which the encoder reads:
+/// there the prompt is the start symbol, followed by the prefix. If the caller wants to sample, or sets `beam`, the
+/// checkpoint's beams do not apply. `from_checkpoint` receives the names of the values of SamplingChoice. Throws
+/// BadInput for options that contradict each other or do not fit the model.
+GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
+                             std::vector<std::string>* from_checkpoint = nullptr);
+
+}  // namespace vitrine

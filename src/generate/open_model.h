@@ -1,0 +1,39 @@
+// Opens models, for the program and for the library.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/adapter.h"
+#include "checkpoint/load.h"
+#include "generate/make_request.h"
+#include "generate/open_options.h"
+
+namespace vitrine {
+
+/// A model as OpenOptions says.
+struct OpenedModel {
+  Checkpoint checkpoint{};
+  std::string tokenizer_path{};                  ///< "": there is none.
+  std::unique_ptr<const Tokenizer> tokenizer{};  ///< Null: there is none, or it was not wanted.
+  std::exception_ptr why_no_tokenizer{};         ///< BadInput or Unsupported, if it was wanted.
+  std::vector<std::shared_ptr<const LoadedAdapter>> adapters{};
+  std::vector<AppliedAdapter> applied{};  ///< The adapters with their scales.
+
+  /// Opens an adapter in addition to those that the model has. Throws as load_adapter(), and BadInput for a scale that
+  /// is not finite.
+  void add(const OpenAdapter& adapter, ThreadPool& pool);
+  RequestDefaults defaults() const { return defaults_of(checkpoint, tokenizer.get()); }
+};
+
+/// Opens what a path names. A checkpoint whose own tokenizer is missing or not supported is opened without one. Throws
+/// as load_checkpoint(), load_tokenizer(), add(), and Unsupported for weights that cannot be multiplied as the options
+/// say. `path` names the model in errors.
+OpenedModel open_model(const std::string& path, const OpenOptions& options, bool wants_tokenizer, ThreadPool& pool);
+/// The same for a checkpoint that has been loaded.
+OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, const OpenOptions& options,
+                            bool wants_tokenizer, ThreadPool& pool);
+
+}  // namespace vitrine

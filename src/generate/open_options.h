@@ -1,0 +1,44 @@
+// How a model is opened.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pass/compute.h"
+#include "tensor/kv_type.h"
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+
+/// The value of --compute: auto, f32, int8 (which is automatic) or bf16; nothing for other names.
+constexpr std::optional<Compute> compute_named(std::string_view name) {
+  if (name == "auto" || name == "int8") return Compute::automatic;
+  if (name == "f32") return Compute::f32;
+  return name == "bf16" ? std::optional(Compute::bf16) : std::nullopt;
+}
+
+/// A low-rank adapter (LoRA, DoRA) that changes what a model computes; the model's weights stay as they are.
+struct OpenAdapter {
+  std::string path{};  ///< A folder of PEFT, or a GGUF file of llama.cpp.
+  double scale = 1;    ///< Multiplies what the adapter adds.
+};
+
+/// How a checkpoint is opened.
+struct OpenOptions {
+  std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.
+  TokenizerOptions tokenizer_options{};  ///< For tokenizer files that are not self-describing.
+  int threads = 0;                       ///< Number of threads per call; 0: all processors that the process may use.
+  KvTypes kv_types{};                    ///< Types to which keys and values are rounded.
+  Compute compute = Compute::automatic;  ///< How weights are multiplied.
+  std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
+  std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
+  std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
+  /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for
+  /// example. An exception that it throws ends the call and propagates to the caller. It must be thread-safe.
+  std::function<void()> poll{};
+};
+
+}  // namespace vitrine

@@ -1,0 +1,271 @@
+// The options of generation. Each has one row here, from which come the flags of the program, `/set` of a chat, the
+// options of C, the keywords of Python, the fields of the server, and what --json prints about sampling.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "checkpoint/sampling_overrides.h"
+#include "generate/watch.h"
+
+namespace vitrine {
+
+/// How a text is generated. What is absent is the checkpoint's choice (generation_config.json), else the default.
+struct GenerateOptions {
+  std::optional<std::int64_t> max_tokens{};       ///< Maximum number of tokens to add; else 128.
+  std::optional<int> beam{};                      ///< Beams; 1: no search. With several, no token is sampled.
+  std::optional<int> n_best{};                    ///< Texts of a search to return, at most `beam`; else 1.
+  std::optional<double> length_penalty{};         ///< The score of a text is Σ log p / length^A; else 1.
+  std::optional<std::string> early_stop{};        ///< "no", "yes" or "never" (generate/beam.h); else "no".
+  std::optional<std::int64_t> min_tokens{};       ///< The text has at least so many tokens.
+  std::optional<std::int64_t> no_repeat_ngram{};  ///< No so many tokens in a row occur twice.
+  /// The beginning of what an encoder–decoder writes: a text, or ids without the start symbol; both: BadInput.
+  std::optional<std::string> prefix{};
+  std::optional<std::vector<std::int32_t>> prefix_ids{};
+  std::optional<std::string> target_lang{};  ///< The piece of the language's token, which comes first.
+  std::optional<double> temperature{};       ///< These are members of SamplingConfig.
+  std::optional<int> top_k{};
+  std::optional<double> top_p{}, min_p{}, repeat_penalty{}, frequency_penalty{}, presence_penalty{};
+  bool greedy = false;              ///< As a temperature of 0.
+  std::vector<std::string> stop{};  ///< The text ends before the first occurrence of any of these.
+  std::optional<int> n_logprobs{};  ///< Log-probabilities to report for each token; 0: none.
+  /// Ids that end the text; absent: those of the checkpoint and of its tokenizer.
+  std::optional<std::vector<std::int32_t>> stop_ids{};
+  std::optional<std::uint64_t> seed{};  ///< The same seed gives the same tokens, on any machine; absent: 0.
+  /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
+  /// the call and propagates to the caller.
+  std::function<void(const std::string& text)> on_text{};
+  Watch watch{};
+};
+
+/// How a token is chosen, in these steps:
+///   1. logit bias: adds the bias of each id that has one;
+///   2. repeat penalty: once for each distinct id of the history, logit > 0 ? logit / penalty : logit * penalty
+///      (Keskar et al., "CTRL", 2019; the formula of Hugging Face transformers);
+///   3. frequency and presence penalties: for each distinct id of the generated tokens, which is among them n times,
+///      logit - n * frequency_penalty - presence_penalty (OpenAI's formula);
+///   4. temperature: logit / temperature;
+///   5. top-k: keeps the k most likely tokens;
+///   6. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
+///   7. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
+///   8. draws one of the remaining tokens, in proportion to its probability.
+/// Candidates are ordered by (penalized logit descending, id ascending); every filter and every sum uses this order.
+/// Probabilities are computed in double precision. A token with a logit of -inf is never chosen. At temperature 0, the
+/// token with the largest penalized logit is chosen, and among equal logits the one with the lowest id, without steps 4
+/// to 8 and without a random number.
+struct SamplingConfig {
+  double temperature = 0.8;                                   ///< 0 is greedy
+  int top_k = 40;                                             ///< 0 is off
+  double top_p = 0.95;                                        ///< 1 is off
+  double min_p = 0;                                           ///< 0 is off
+  double repeat_penalty = 1;                                  ///< 1 is off
+  double frequency_penalty = 0;                               ///< 0 is off
+  double presence_penalty = 0;                                ///< 0 is off
+  std::vector<std::pair<std::int32_t, double>> logit_bias{};  ///< ids and finite summands
+
+  bool changes_logits() const {
+    return repeat_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 || !logit_bias.empty();
+  }
+  /// Throws BadInput for a value outside the range of its row, naming the option and the range.
+  void validate() const;
+};
+
+/// The finite numbers from `lowest`, or above it, to `highest`.
+struct OptionRange {
+  double lowest = -std::numeric_limits<double>::infinity(), highest = std::numeric_limits<double>::infinity();
+  bool is_above = false;
+
+  bool contains(double value) const;  ///< Not NaN.
+  /// "a number in (0, 1]", or for whole numbers "a whole number from 0 to 7".
+  std::string text(bool is_whole) const;
+};
+
+/// Where an option is offered: the flags of generate, translate and chat, the command /set of a chat, the other
+/// interfaces.
+enum OfferedIn : unsigned {
+  kInGenerate = 1,
+  kInTranslate = 2,
+  kInChat = 4,
+  kInSet = 8,
+  kInC = 16,
+  kInPython = 32,
+  kInServer = 64
+};
+constexpr unsigned kInSearch = kInGenerate | kInTranslate | kInC | kInPython;
+constexpr unsigned kInSampling = kInGenerate | kInChat | kInSet | kInC | kInPython | kInServer;
+
+struct OptionRow {
+  const char* name;  ///< With _, for which flags and /set have -.
+  std::variant<bool GenerateOptions::*, std::optional<int> GenerateOptions::*,
+               std::optional<std::int64_t> GenerateOptions::*, std::optional<std::uint64_t> GenerateOptions::*,
+               std::optional<double> GenerateOptions::*, std::optional<std::string> GenerateOptions::*,
+               std::vector<std::string> GenerateOptions::*, std::optional<std::vector<std::int32_t>> GenerateOptions::*>
+      place;
+  unsigned in = 0;         ///< OfferedIn
+  const char* about = "";  ///< The help of the program, which adds the default of `value`.
+  OptionRange range{};
+  /// Where the sampler reads it, if it is an option of the sampler; whoever sets it wants to sample, if `samples`.
+  std::variant<std::monostate, int SamplingConfig::*, double SamplingConfig::*> value{};
+  bool samples = false;
+  /// Where a checkpoint has its choice.
+  std::variant<std::monostate, std::optional<int> SamplingOverrides::*, std::optional<double> SamplingOverrides::*>
+      stored{};
+  const char* in_chat = "";                  ///< The help of chat, if it differs.
+  std::vector<std::string> names{};          ///< The texts that are allowed, if not all.
+  const char* field = "";                    ///< The field of the server, if its name differs,
+  std::optional<OptionRange> field_range{};  ///< or its range.
+
+  bool is_in(unsigned places) const { return (in & places) != 0; }
+  bool is_of_sampler() const { return value.index() != 0; }
+  std::string flag() const;      ///< "--top-k"
+  std::string help() const;      ///< `about` with the default.
+  std::string expected() const;  ///< What a value must be: "a number in (0, 1]", "no, yes or never".
+  std::string_view field_name() const { return *field != '\0' ? field : name; }
+  const OptionRange& field_limits() const { return field_range ? *field_range : range; }
+};
+
+/// The rows, in the order of the program's help.
+inline const std::vector<OptionRow>& option_rows() {
+  using O = GenerateOptions;
+  using S = SamplingConfig;
+  using C = SamplingOverrides;
+  constexpr double kMostTokens = 1 << 30;
+  static const std::vector<OptionRow> rows = {
+      {.name = "max_tokens",
+       .place = &O::max_tokens,
+       .in = kInSearch | kInChat | kInSet | kInServer,
+       .about = "Generate at most N tokens (default: the model's, else 128)",
+       .range = {0, kMostTokens},
+       .in_chat = "At most N tokens in an answer (default: the model's, else up to the end of the context)"},
+      {.name = "beam",
+       .place = &O::beam,
+       .in = kInSearch,
+       .about = "Search with N beams (default: the model's, else 1)",
+       .range = {1, 1024}},
+      {.name = "n_best",
+       .place = &O::n_best,
+       .in = kInSearch,
+       .about = "With --json: the N best texts of the search (default: 1)",
+       .range = {1, 1024}},
+      {.name = "length_penalty",
+       .place = &O::length_penalty,
+       .in = kInSearch,
+       .about = "Divide a text's log-probability by its length to the power of N (default: the model's, else 1)"},
+      {.name = "early_stop",
+       .place = &O::early_stop,
+       .in = kInSearch,
+       .about = "End the search with as many texts as beams: no, yes or never",
+       .names = {"no", "yes", "never"}},
+      {.name = "min_tokens",
+       .place = &O::min_tokens,
+       .in = kInSearch,
+       .about = "Generate at least N tokens",
+       .range = {0, kMostTokens}},
+      {.name = "no_repeat_ngram",
+       .place = &O::no_repeat_ngram,
+       .in = kInSearch,
+       .about = "No N tokens in a row occur twice",
+       .range = {0, 1024}},
+      {.name = "prefix",
+       .place = &O::prefix,
+       .in = kInSearch,
+       .about = "The beginning of what an encoder–decoder writes"},
+      {.name = "prefix_ids",
+       .place = &O::prefix_ids,
+       .in = kInGenerate | kInTranslate | kInC,
+       .about = "Its token ids, without the start symbol"},
+      {.name = "target_lang",
+       .place = &O::target_lang,
+       .in = kInSearch,
+       .about = "The token of a language that the text begins with, as in fr_XX"},
+      {.name = "temperature",
+       .place = &O::temperature,
+       .in = kInSampling,
+       .about = "Divide the logits by N; 0: greedy",
+       .range = {.lowest = 0},
+       .value = &S::temperature,
+       .samples = true,
+       .stored = &C::temperature},
+      {.name = "top_k",
+       .place = &O::top_k,
+       .in = kInSampling,
+       .about = "Sample only from the N most likely tokens; 0: from all",
+       .range = {.lowest = 0},
+       .value = &S::top_k,
+       .samples = true,
+       .stored = &C::top_k,
+       .field_range = OptionRange{-1, std::numeric_limits<int>::max()}},  // vLLM: -1 is no limit
+      {.name = "top_p",
+       .place = &O::top_p,
+       .in = kInSampling,
+       .about = "Sample only from the most likely tokens whose probabilities add up to N",
+       .range = {0, 1, true},
+       .value = &S::top_p,
+       .samples = true,
+       .stored = &C::top_p},
+      {.name = "min_p",
+       .place = &O::min_p,
+       .in = kInSampling,
+       .about = "Sample only from tokens at least N times as likely as the most likely one",
+       .range = {0, 1},
+       .value = &S::min_p,
+       .samples = true,
+       .stored = &C::min_p},
+      {.name = "repeat_penalty",
+       .place = &O::repeat_penalty,
+       .in = kInSampling,
+       .about = "Above 1: tokens that occur in the text become less likely",
+       .range = {.lowest = 0, .is_above = true},
+       .value = &S::repeat_penalty,
+       .stored = &C::repeat_penalty,
+       .field = "repetition_penalty"},
+      {.name = "frequency_penalty",
+       .place = &O::frequency_penalty,
+       .in = kInServer,
+       .value = &S::frequency_penalty,
+       .field_range = OptionRange{-2, 2}},
+      {.name = "presence_penalty",
+       .place = &O::presence_penalty,
+       .in = kInServer,
+       .value = &S::presence_penalty,
+       .field_range = OptionRange{-2, 2}},
+      {.name = "greedy",
+       .place = &O::greedy,
+       .in = kInGenerate | kInChat | kInC | kInPython,
+       .about = "Always take the most likely token"},
+      {.name = "stop",
+       .place = &O::stop,
+       .in = kInGenerate | kInChat | kInC | kInPython,
+       .about = "Stop before this text; may be given several times",
+       .in_chat = "End an answer before this text; may be given several times"},
+      {.name = "logprobs",
+       .place = &O::n_logprobs,
+       .in = kInGenerate | kInC | kInPython,
+       .about = "With --json: add the log-probability of each token and of the N most likely ones",
+       .range = {0, 1 << 20}},
+      {.name = "stop_ids", .place = &O::stop_ids, .in = kInPython},
+      {.name = "seed", .place = &O::seed, .in = kInSet | kInC | kInPython},  // a common option of the program
+  };
+  return rows;
+}
+
+/// Calls visit(name, value) for each option of the sampler that the program offers, in the order of the rows.
+template <class Visit>
+void for_each_sampling_value(const SamplingConfig& config, Visit visit) {
+  for (const OptionRow& row : option_rows()) {
+    if (!row.is_in(kInGenerate)) continue;
+    if (const auto* const real = std::get_if<double SamplingConfig::*>(&row.value)) visit(row.name, config.**real);
+    if (const auto* const whole = std::get_if<int SamplingConfig::*>(&row.value)) visit(row.name, config.**whole);
+  }
+}
+/// "temperature 0.8, top-k 40, …"
+std::string sampling_text(const SamplingConfig& config);
+
+}  // namespace vitrine

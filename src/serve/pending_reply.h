@@ -1,0 +1,71 @@
+// A response that needs work of the scheduler.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/completion_reply.h"
+#include "serve/encode_task.h"
+#include "serve/job.h"
+#include "serve/scheduler.h"
+
+namespace vitrine {
+
+/// A response that is not streamed.
+struct HttpReply {
+  int status = 200;
+  std::string body;
+  const char* content_type = "application/json";
+};
+
+/// The connection submits the work, takes what it reports until it has ended, and cancels it, for whatever reason it
+/// ends.
+class PendingReply {
+ public:
+  PendingReply() = default;
+  PendingReply(const PendingReply&) = delete;
+  PendingReply& operator=(const PendingReply&) = delete;
+  virtual ~PendingReply() = default;
+
+  virtual void submit(Scheduler& scheduler) = 0;
+  virtual void cancel() = 0;
+  virtual JobTimes times() const = 0;
+  virtual Usage usage() const = 0;
+  /// Takes what the work has reported. Returns false if there is nothing. Throws the error of the work.
+  virtual bool take() = 0;
+  virtual bool has_ended() const = 0;
+  /// The response, once the work has ended. Called where it keeps nobody waiting.
+  virtual HttpReply reply() = 0;
+
+  /// A stream has events instead: those of what has been taken.
+  virtual bool streams() const { return false; }
+  virtual std::string events() { return ""; }
+  virtual bool has_long_events() const { return false; }
+};
+
+/// The work is a Job.
+class JobReply : public PendingReply {
+ public:
+  explicit JobReply(std::shared_ptr<Job> job) : results_(job->n_sequences()), job_(std::move(job)) {}
+
+  void submit(Scheduler& scheduler) override {
+    scheduler_ = &scheduler;
+    scheduler.submit(job_);
+  }
+  void cancel() override { job_->cancel(); }
+  JobTimes times() const override { return job_->times(); }
+  bool take() override;
+  bool has_ended() const override { return n_ended_ == results_.size(); }
+
+ protected:
+  std::vector<GenerateResult> results_;  ///< Unless it streams.
+  std::vector<SequenceStep> steps_;      ///< Of a stream: what has been taken.
+  std::size_t n_ended_ = 0;              ///< A stream counts them itself.
+
+ private:
+  std::shared_ptr<Job> job_;
+  Scheduler* scheduler_ = nullptr;
+};
+
+}  // namespace vitrine

@@ -1,0 +1,45 @@
+#include "serve/routes.h"
+
+#include <algorithm>
+
+namespace vitrine {
+
+/// Each is in the file of its endpoint.
+namespace routes {
+HttpReply health(const ServerStatus& status);
+HttpReply metrics(const ServerStatus& status);
+Json models(const ServedModel& model, const RouteRequest& request);
+Json one_model(const ServedModel& model, const RouteRequest& request);
+Json tokenize(const ServedModel& model, const RouteRequest& request);
+Json detokenize(const ServedModel& model, const RouteRequest& request);
+Json tokenizer_info(const ServedModel& model, const RouteRequest& request);
+Json apply_template(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> complete(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
+}  // namespace routes
+
+const Route* find_route(std::string_view path) {
+  static const Route kRoutes[] = {
+      {"GET", "/health", Route::kNoBody, routes::health, false},
+      {"GET", "/metrics", Route::kNoBody, routes::metrics},
+      {"GET", "/v1/models", Route::kNoBody, routes::models},
+      {"GET", "/v1/models/", Route::kNoBody, routes::one_model},
+      {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
+      {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},
+      {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
+      {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
+      {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},
+      {"POST", "/detokenize", Route::kServersLimit, routes::detokenize},
+      {"GET", "/tokenizer_info", Route::kNoBody, routes::tokenizer_info},
+      {"POST", "/apply-template", Route::kServersLimit, routes::apply_template},
+  };
+  const auto at = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
+    const bool has_name = route.path.ends_with('/');
+    return has_name ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
+  });
+  return at == std::end(kRoutes) ? nullptr : at;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,53 @@
+// The routes of the server, as a table: an endpoint is a function and a row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/json.h"
+#include "serve/metrics.h"
+#include "serve/pending_reply.h"
+#include "serve/served_model.h"
+
+namespace vitrine {
+
+/// A request as a route sees it.
+struct RouteRequest {
+  std::string_view body;
+  std::string name;              ///< What follows the path of a route that ends with a slash.
+  std::string id;                ///< Of the request.
+  std::size_t client = 0;        ///< The number of the API key.
+  std::function<void()> notify;  ///< For the work, which calls it on the scheduler's thread when it has news.
+};
+
+/// What is known without a model.
+struct ServerStatus {
+  bool is_loading = false, is_draining = false;
+  const Metrics& metrics;
+};
+
+struct Route {
+  using Report = HttpReply (*)(const ServerStatus& status);
+  using Answer = Json (*)(const ServedModel& model, const RouteRequest& request);
+  using Work = std::shared_ptr<PendingReply> (*)(const ServedModel& model, const RouteRequest& request);
+
+  static constexpr std::uint64_t kNoBody = 0, kServersLimit = ~std::uint64_t{0};
+
+  std::string_view method, path;  ///< A path that ends with a slash has a name after it.
+  std::uint64_t max_body;         ///< Bytes, of which the server may allow less.
+  /// What answers the request: also before the model is loaded; at once; or after work of the scheduler. Functions run
+  /// on the thread that prepares responses; they throw RequestError, and what becomes one.
+  std::variant<Report, Answer, Work> handler;
+  bool needs_key = true;
+
+  bool needs_scheduler() const { return std::holds_alternative<Work>(handler); }
+};
+
+/// The route of a path; null if there is none.
+const Route* find_route(std::string_view path);
+
+}  // namespace vitrine
