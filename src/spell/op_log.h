@@ -1,4 +1,4 @@
-// Copies the values and ops of a forward while it runs.
+// The values and ops of one forward, copied while it runs.
 #pragma once
 
 #include <map>
@@ -7,10 +7,19 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/config.h"
+#include "ops/describe.h"
 #include "pass/ledger.h"
-#include "spell/facts.h"
 
 namespace vitrine {
+
+struct ForwardFacts : OpTrace {
+  const ModelConfig* config = nullptr;
+  std::vector<std::string> forward;               ///< Names of sites in the order of the forward.
+  std::map<std::string, std::size_t> operand_of;  ///< By name of the site; several sites may share an operand.
+
+  const Operand& operand_at(const std::string& site) const { return operands[operand_of.at(site)]; }
+};
 
 /// A copy of a value.
 Seen seen(const SiteId& id, const Tensor& value);
@@ -26,7 +35,6 @@ class OpLog {
 
  private:
   void take_new_ops();
-  std::size_t operand_at(const Tensor& value);
   /// The last operand with the elements of `value`.
   std::optional<std::size_t> find(const Tensor& value) const;
   /// The operand of an input; an op that computes in place has overwritten it by its output.
