@@ -10,15 +10,6 @@
 namespace vitrine {
 namespace {
 
-std::string cell_name(const ExampleSection& s, std::int64_t flat) {
-  std::string index;
-  for (int i = s.shape.rank() - 1; i >= 0; --i) {
-    index = std::to_string(flat % s.shape[i]) + (index.empty() ? "" : ",") + index;
-    flat /= s.shape[i];
-  }
-  return s.name + "[" + index + "]";
-}
-
 /// The largest element of a parameter, or of the last position's row of a site.
 std::int64_t own_choice(const ExampleSection& s) {
   const auto n = static_cast<std::int64_t>(s.values.size());
@@ -86,7 +77,7 @@ DifferenceSummary summary_of(const WorkedExample& example) {
       const double by = std::abs(static_cast<double>(s.values[i]) - d.slope);
       if (!d.taken || !d.smooth || by < summary.largest) continue;
       summary.largest = by;
-      summary.where = cell_name(s, static_cast<std::int64_t>(i));
+      summary.where = name_of_element(s.name, s.shape, static_cast<std::int64_t>(i));
       summary.expected = d.error;
     }
   }
@@ -96,8 +87,8 @@ DifferenceSummary summary_of(const WorkedExample& example) {
 void spell_out(const Facts& facts, ExampleSection& s, std::int64_t flat) {
   const std::optional<Arithmetic> arithmetic = spell(facts, s.name, flat);
   if (!arithmetic) return;
-  s.cells.push_back(
-      {cell_name(s, flat), arithmetic->text(), arithmetic->value(), s.values[static_cast<std::size_t>(flat)]});
+  s.cells.push_back({name_of_element(s.name, s.shape, flat), arithmetic->text(), arithmetic->value(),
+                     s.values[static_cast<std::size_t>(flat)]});
 }
 
 }  // namespace

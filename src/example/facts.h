@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "example/example.h"
-#include "spell/facts.h"
+#include "spell/op_log.h"
 
 namespace vitrine {
 

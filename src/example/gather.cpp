@@ -165,7 +165,7 @@ class Gatherer {
     const bool is_tied = name == "embed.weight" && f_.config->head.tied;
     if (is_tied) {
       label_param(add(ExamplePart::backward, "input:" + name, f_.input_side,
-                      {"dE_{v} = Σ_{\"t with\" id(t) = v} dx_{t}", "src/ops/embed.cpp"},
+                      {"dE_{v} = " + std::string(embed_op.weight.formula), std::string(embed_op.file)},
                       "the part from the rows that the text read, summed over positions of the same token"),
                   name);
       label_param(add(ExamplePart::backward, "head:" + name, f_.head_side,

@@ -8,7 +8,7 @@
 #include "base/theme.h"
 #include "example/html_style.h"
 #include "example/render.h"
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 #include "spell/formula.h"
 
 namespace vitrine {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "example/render.h"
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 #include "spell/formula.h"
 
 namespace vitrine {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 
 namespace vitrine {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "example/facts.h"
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 #include "spell/words.h"
 
 namespace vitrine {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "example/render.h"
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 #include "spell/formula.h"
 
 namespace vitrine {

@@ -71,6 +71,17 @@ class OpList {
   std::vector<Entry> entries_;
 };
 
+/// `batch` segments of n rows; `encodes`: each has a source.
+std::vector<Segment> equal_segments(std::int64_t batch, std::int64_t n, AppliedAdapters adapters,
+                                    bool encodes = false) {
+  std::vector<Segment> segments;
+  for (std::int64_t i = 0; i < batch; ++i) {
+    segments.push_back({i * n, n, 0, nullptr, encodes ? static_cast<int>(i) : -1});
+    segments.back().adapters = adapters;
+  }
+  return segments;
+}
+
 /// A dry run of a workload over at most `chunk` tokens of each sequence.
 class WorkloadPass {
  public:
@@ -89,8 +100,6 @@ class WorkloadPass {
     }
     Pass& p = dry_.pass();
     p.kv_types = w.kv;
-    for (Segment& s : p.segments) s.adapters = w.adapters;
-    for (Segment& s : p.sources) s.adapters = w.adapters;
     const Segment& last = p.segments.back();
     const bool everywhere = w.phase == Phase::forward || w.phase == Phase::train;
     p.logits.rows = everywhere ? LogitRequest::Rows::range : LogitRequest::Rows::last_of_segments;
@@ -106,22 +115,17 @@ class WorkloadPass {
   std::vector<Segment> segments(const ModelConfig& config, const Workload& w, std::int64_t chunk) {
     const bool decodes = w.phase == Phase::decode, starts = w.phase == Phase::prefill && config.encoder;
     const std::int64_t n = decodes || starts ? 1 : std::min(chunk, w.length);
-    const bool encodes = config.encoder && !decodes;
-    std::vector<Segment> result;
-    for (std::int64_t i = 0; i < w.batch; ++i) {
-      result.push_back(
-          {i * n, n, decodes ? w.length - 1 : 0, decodes ? &cache_ : nullptr, encodes ? static_cast<int>(i) : -1});
+    std::vector<Segment> result = equal_segments(w.batch, n, w.adapters, config.encoder && !decodes);
+    for (Segment& s : result) {
+      s.position = decodes ? w.length - 1 : 0;
+      s.cache = decodes ? &cache_ : nullptr;
     }
     return result;
   }
 
   static std::vector<Segment> sources(const ModelConfig& config, const Workload& w) {
-    std::vector<Segment> result;
-    for (std::int64_t i = 0; i < w.batch && config.encoder && w.phase != Phase::decode; ++i) {
-      const std::int64_t n = w.source_length.value_or(w.length);
-      result.push_back({i * n, n});
-    }
-    return result;
+    if (!config.encoder || w.phase == Phase::decode) return {};
+    return equal_segments(w.batch, w.source_length.value_or(w.length), w.adapters);
   }
 
   Model model_;
@@ -143,7 +147,7 @@ double count_elements(AppliedAdapters adapters) {
 }  // namespace
 
 std::string account_name(const LedgerOp& op) {
-  std::string name = op.name.empty() ? std::string(op.op) : op.name;
+  std::string name = op.name.empty() ? std::string(name_of(op.call.kind)) : op.name;
   if (const std::size_t at = name.find(".experts."); at != std::string::npos) {
     const std::size_t number = at + 9;
     name.erase(number, name.find('.', number) + 1 - number);
@@ -255,13 +259,9 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
 }
 
 std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool) {
-  std::vector<Segment> segments, sources;
-  for (std::int64_t i = 0; i < of.batch; ++i) {
-    segments.push_back({i * of.length, of.length, 0, nullptr, config.encoder ? static_cast<int>(i) : -1});
-    const std::int64_t n = of.source_length.value_or(of.length);
-    if (config.encoder) sources.push_back({i * n, n});
-  }
-  DryPass dry(pool, std::move(segments), std::move(sources));
+  const std::int64_t n_source = of.source_length.value_or(of.length);
+  DryPass dry(pool, equal_segments(of.batch, of.length, of.adapters, config.encoder.has_value()),
+              equal_segments(config.encoder ? of.batch : 0, n_source, of.adapters));
   Gradients gradients;
   Tape tape(gradients, &dry.gradient_memory());
   dry.pass().training.tape = &tape;
@@ -269,8 +269,6 @@ std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, T
   dry.pass().training.dropout.rate = of.dropout ? 0.5f : 0.0f;
   dry.pass().training.adapter_dropout = of.adapter_dropout ? 0.5f : 0.0f;
   dry.pass().training.begin = of.begin;
-  for (Segment& s : dry.pass().segments) s.adapters = of.adapters;
-  for (Segment& s : dry.pass().sources) s.adapters = of.adapters;
   dry.run(shape_model(config, of.dtype));
   return dry.bytes();
 }

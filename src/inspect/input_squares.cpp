@@ -61,7 +61,7 @@ void InputCollector::add(std::span<const std::int32_t> window) {
 
 void InputCollector::add_input(const LedgerOp& op) {
   const auto it = places_.find(op.weight);
-  if (op.op != "linear" || it == places_.end()) return;
+  if (op.call.kind != OpKind::linear || it == places_.end()) return;
   Place& place = it->second;
   const Tensor& x = op.inputs.front();
   place.count += x.rows();

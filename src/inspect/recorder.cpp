@@ -139,7 +139,7 @@ Tensor Recorder::visit(Pass& pass, const SiteId& id, const Tensor& value) {
     apply(writes_[i], id, result, {.count = result.count(), .factor = factor});
   }
   if (factor.data != nullptr) {
-    pass.record("write", {value}, result, [&pass, value, factor, result] {
+    pass.record(OpKind::write, {value}, result, [&pass, value, factor, result] {
       const Tensor dvalue = pass.grad(value), dresult = pass.grad(result);
       pass.kernels.multiply_add(factor.data, dresult.data, value.count(), dvalue.data);
     });

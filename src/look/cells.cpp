@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "checkpoint/param_rows.h"
 #include "look/figures.h"
-#include "look/operands.h"
 #include "spell/formula.h"
 #include "spell/words.h"
 
@@ -20,16 +19,6 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMostSteps = 1000;  // of a trail
-
-/// `blocks.2.attn.hook_q[11,3,5]`
-std::string name_of_element(const std::string& site, const Shape& shape, std::int64_t flat) {
-  std::string index;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    index = std::to_string(flat % shape[i]) + (index.empty() ? "" : "," + index);
-    flat /= shape[i];
-  }
-  return site + "[" + index + "]";
-}
 
 /// Puts the parameters of an op into the facts, as floats, in place of those of other ops: vectors as a whole, of
 /// matrices the rows that an element is computed from.
@@ -86,7 +75,7 @@ class Speller {
  public:
   Speller(const GenerateContext& context, Recording& r) : r_(r), f_(r.facts), params_(*context.model, r.facts) {}
 
-  const Operand& operand(const CellName& cell) const { return f_.operands[f_.operand_of.at(cell.site)]; }
+  const Operand& operand(const CellName& cell) const { return f_.operand_at(cell.site); }
   /// The op that made the value at the cell's site; null for a copy of another value.
   const StepOp* op_of(const CellName& cell) const {
     const Operand& o = operand(cell);
@@ -96,14 +85,13 @@ class Speller {
 
   std::vector<OperandElements> elements_of(const StepOp& op, std::int64_t flat) {
     if (!params_.select(op)) return {};
-    std::vector<OperandElements> all = operands_of({f_, op}, flat);
+    const auto elements = description_of(op.call.kind).forward.elements;
+    if (elements == nullptr) return {};
+    std::vector<OperandElements> all = elements({f_, op}, flat);
     for (const OperandElements& e : all) {
       if (!e.input) params_.load(e);
     }
     return all;
-  }
-  const Seen& source(const StepOp& op, const OperandElements& e) const {
-    return e.input ? f_.operands[op.inputs[*e.input]].value : f_.params.at(e.param);
   }
 
   /// The operand that contributes most, as long as it is a value at a site.
@@ -147,10 +135,10 @@ class Speller {
                         {"step", e.step},
                         {"n", e.n},
                         {"shape", std::vector<std::int64_t>(shape.sizes().begin(), shape.sizes().end())}});
-      const Seen& from = source(*op, e);
+      const Seen& from = OpView{f_, *op}.values_of(e);
       for (std::int64_t i = 0; i < e.n; ++i) values.push_back(from[e.first + i * e.step]);
     }
-    json["op"] = op->kind;
+    json["op"] = name_of(op->call.kind);
     json["groups"] = std::move(groups);
     if (const std::optional<CellName> p = parent(cell)) {
       parents.push_back(name_of_element(p->site, r_.shape(p->site), p->flat));
@@ -182,13 +170,16 @@ class Speller {
   }
 
   std::pair<std::size_t, std::int64_t> largest(const StepOp& op, const std::vector<OperandElements>& all) const {
+    using Trail = OpDescription::Trail;
+    const OpView v{f_, op};
+    const Trail trail = description_of(op.call.kind).forward.trail;
     const OperandElements& first = all.front();
-    const bool is_product = all.size() > 1 && all[1].n == first.n && first.n > 1;
-    const Seen& values = source(op, first);
-    if (op.kind == "add" && std::abs(source(op, all[1])[all[1].first]) > std::abs(values[first.first])) {
+    const Seen& values = v.values_of(first);
+    if (trail == Trail::larger && std::abs(v.values_of(all[1])[all[1].first]) > std::abs(values[first.first])) {
       return {*all[1].input, all[1].first};
     }
-    const Seen* const factors = is_product ? &source(op, all[1]) : nullptr;
+    const bool is_product = all.size() > 1 && all[1].n == first.n && first.n > 1;
+    const Seen* const factors = is_product ? &v.values_of(all[1]) : nullptr;
     std::int64_t best = 0;
     float size = -1;
     for (std::int64_t i = 0; i < first.n; ++i) {
@@ -199,7 +190,7 @@ class Speller {
         best = i;
       }
     }
-    const OperandElements& from = op.kind == "attend_mix" ? all[1] : first;
+    const OperandElements& from = trail == Trail::second ? all[1] : first;
     return {*from.input, from.first + best * from.step};
   }
 

@@ -10,7 +10,7 @@
 #include "generate/context.h"
 #include "generate/sampler.h"
 #include "inspect/recorder.h"
-#include "spell/facts.h"
+#include "spell/op_log.h"
 
 namespace vitrine {
 

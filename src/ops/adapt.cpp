@@ -95,16 +95,12 @@ Tensor reduce(Pass& p, const Param& a, const Tensor& x) {
   const std::int64_t r = a.view.rows, n = x.row_size();
   const Tensor u = p.tensor({x.rows(), r});
   multiply(p, view_of(x.data, x.rows(), n, n), a.view, u.data, r);
-  p.record("linear", {x}, u, [&p, &a, x, u] {
+  p.record(OpKind::linear, {x}, u, [&p, &a, x, u] {
     const Tensor dx = p.grad(x), du = p.grad(u);
     add_weight_gradient(p, x, du, a);
     add_rows(p, du, a, dx);
   });
-  if (p.ledger != nullptr) {
-    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(r) * static_cast<double>(n);
-    p.ledger->reads(a);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
-  }
+  if (p.ledger != nullptr) p.ledger->multiplies(a, x.rows(), n);
   return u;
 }
 
@@ -113,10 +109,8 @@ void add_product(Pass& p, const Param& b, const Tensor& u, const Tensor& y, std:
   const std::int64_t r = u.row_size(), n_out = y.row_size();
   multiply(p, view_of(u.data, u.rows(), r, r), b.view, y.row(first), n_out, Into::add);
   if (p.ledger != nullptr) {
-    const double flops = 2 * static_cast<double>(u.rows()) * static_cast<double>(r) * static_cast<double>(n_out);
-    p.ledger->enter("linear", std::span(&u, 1), y.row_range(first, u.rows()));
-    p.ledger->reads(b);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
+    p.ledger->enter(OpKind::linear, std::span(&u, 1), y.row_range(first, u.rows()));
+    p.ledger->multiplies(b, u.rows(), r);
   }
   if (!p.is_taped()) return;
   p.training.tape->watch(y, [&p, &b, u, r, n_out, first](const Tensor& dy) {
@@ -139,7 +133,7 @@ Tensor rescale(Pass& p, const Magnitudes& magnitudes, double s, const Tensor& y,
       }
     }
   });
-  p.record("rescale", {sum}, result, [&p, &magnitudes, s, n_out, n, f, sum, result] {
+  p.record(OpKind::rescale, {sum}, result, [&p, &magnitudes, s, n_out, n, f, sum, result] {
     const Tensor dsum = p.grad(sum), dy = p.grad(result), dm = p.grad(magnitudes.vector);
     p.for_rows(sum.rows(), n, [&](std::int64_t t) {
       for (std::int64_t i = 0; i < n; ++i) {
@@ -166,7 +160,7 @@ Tensor difference(Pass& p, const Tensor& a, const Tensor& b) {
   p.for_rows(a.rows(), n, [&](std::int64_t t) {
     for (std::int64_t i = 0; i < n; ++i) y.row(t)[i] = a.row(t)[i] - b.row(t)[i];
   });
-  p.record("difference", {a, b}, y, [&p, n, a, b, y] {
+  p.record(OpKind::difference, {a, b}, y, [&p, n, a, b, y] {
     const Tensor da = p.grad(a), db = p.grad(b), dy = p.grad(y);
     p.for_rows(a.rows(), 2 * n, [&](std::int64_t t) {
       p.kernels.add(da.row(t), dy.row(t), n, da.row(t));
@@ -200,7 +194,7 @@ Tensor spread(Pass& p, const std::vector<Run>& runs, const std::vector<Tensor>& 
   for (std::size_t i = 0; i < runs.size(); ++i) p.copy(parts[i].data, parts[i].count(), all.row(runs[i].first));
   std::vector<std::int64_t> first;
   for (const Run& run : runs) first.push_back(run.first);
-  p.record("spread", parts, all, [&p, parts, first, all] {
+  p.record(OpKind::spread, parts, all, [&p, parts, first, all] {
     const Tensor dall = p.grad(all);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       accumulate(p, dall.row_range(first[i], parts[i].rows()), p.grad(parts[i]));

@@ -193,7 +193,7 @@ void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttent
 Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& q, const Tensor& k) {
   const Tensor strips = p.tensor({c.n_heads, s.n_rows() / c.n_heads, s.n_positions()});
   for_each_strip(p, c, s, strips, &SegmentAttention::score);
-  p.record("attend_score", {q, k}, strips, [&p, &c, s, q, k, strips] {
+  p.record({OpKind::attend_score, &c}, {q, k}, strips, [&p, &c, s, q, k, strips] {
     const Tensor dq = p.grad(q), dk = p.grad(k);
     for_each_strip_backward(
         p, c, s, strips, p.grad(strips),
@@ -205,8 +205,8 @@ Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Te
 /// Applies one step to `tapped`, the value that the taps returned for `strips`: in place, unless there is a tape or a
 /// tap has replaced the strips.
 template <class Backward>
-Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std::string_view name, Step step,
-                  Tensor strips, const Tensor& tapped, const Tensor& bias, Backward backward) {
+Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, OpKind kind, Step step, Tensor strips,
+                  const Tensor& tapped, const Tensor& bias, Backward backward) {
   if (p.is_taped() || tapped.data != strips.data) {
     strips = p.tensor(tapped.shape);
     p.copy(tapped.data, tapped.count(), strips.data);
@@ -214,7 +214,7 @@ Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, std
   for_each_strip(p, c, s, strips, step);
   std::vector<Tensor> inputs = {tapped};
   if (bias.data != nullptr) inputs.push_back(bias);
-  p.record(name, inputs, strips, [&p, &c, s, tapped, strips, bias, backward] {
+  p.record({kind, &c}, inputs, strips, [&p, &c, s, tapped, strips, bias, backward] {
     const ArenaScope scope(p.arena);
     const Tensor dtapped = p.grad(tapped), dbias = zero_biases(p, bias, 1);
     for_each_strip_backward(p, c, s, strips, p.grad(strips), [&](const Tile& tile, GradientTile d, std::int64_t at) {
@@ -264,12 +264,12 @@ std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& 
   for (TappedSegment& s : segments) s.strips = score(p, c, s.attention, q, k);
   tap_strips(p, at, Site::scores_raw, segments);
   for (TappedSegment& s : segments) {
-    s.strips = strip_step(p, c, s.attention, "attend_mask", &SegmentAttention::cap_and_mask, s.strips, s.tapped, bias,
-                          cap_backward);
+    s.strips = strip_step(p, c, s.attention, OpKind::attend_mask, &SegmentAttention::cap_and_mask, s.strips, s.tapped,
+                          bias, cap_backward);
   }
   tap_strips(p, at, Site::scores, segments);
   for (TappedSegment& s : segments) {
-    s.strips = strip_step(p, c, s.attention, "attend_softmax", &SegmentAttention::softmax, s.strips, s.tapped, {},
+    s.strips = strip_step(p, c, s.attention, OpKind::attend_softmax, &SegmentAttention::softmax, s.strips, s.tapped, {},
                           softmax_backward);
     s.strips = dropout(p, at(Site::pattern, s.number), s.strips);
   }
@@ -321,10 +321,10 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
   const std::int64_t n = segments[0].length, n_keys = sources[0].n_positions();
   const Shape queries{n_sequences, c.n_heads, n, c.head_dim}, keys{n_sequences, c.n_kv_heads, c.head_dim, n_keys};
   const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, c.head_dim};
-  p.ledger->enter("scores", {&q, 1}, {});
+  p.ledger->enter(OpKind::scores, {&q, 1}, {});
   p.ledger->name(at.cross ? "cross_attn.scores" : "attn.scores", to_string(queries) + " × " + to_string(keys));
   p.ledger->charge(scores);
-  p.ledger->enter("mix", {}, z);
+  p.ledger->enter(OpKind::mix, {}, z);
   p.ledger->name(at.cross ? "cross_attn.mix" : "attn.mix", to_string(pattern) + " × " + to_string(values));
   p.ledger->charge(mix);
 }
@@ -336,7 +336,7 @@ void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>
   for (const TappedSegment& s : tapped) segments.push_back(s.attention);
   std::vector<Tensor> inputs = patterns;
   inputs.push_back(v);
-  p.record("attend_mix", inputs, z, [&p, &c, segments, patterns, v, z] {
+  p.record({OpKind::attend_mix, &c}, inputs, z, [&p, &c, segments, patterns, v, z] {
     const Tensor dv = p.grad(v), dz = p.grad(z);
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const Tensor dpattern = p.grad(patterns[i]);

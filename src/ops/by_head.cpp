@@ -35,8 +35,8 @@ MatrixView readable(Pass& p, const MatrixView& w, bool by_rows) { return by_rows
 
 /// y[t, h] = the product of x[t, h] `[n_in]` with the part `[n_out, n_in]` of the weight that belongs to head h:
 /// consecutive rows, or consecutive columns.
-Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by_rows, std::int64_t n_out,
-                      const Tensor& x, const Shape& shape) {
+Tensor multiply_heads(Pass& p, OpKind kind, const Param& weight, bool by_rows, std::int64_t n_out, const Tensor& x,
+                      const Shape& shape) {
   const std::int64_t n = x.shape[1], n_in = x.shape[2];
   const auto part = [=](const MatrixView& w, std::int64_t h) {
     return by_rows ? w.row_range(h * n_out, n_out) : w.col_range(h * n_in, n_in);
@@ -50,7 +50,7 @@ Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by
       multiply(p, columns(from, h * n_in, n_in), part(w, h), y.data + h * n_out, n * n_out);
     }
   }
-  p.record(op, {x}, y, [=, &p, &weight] {
+  p.record(kind, {x}, y, [=, &p, &weight] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(weight);
     const ArenaScope scope(p.arena);
     const MatrixView w = readable(p, weight.view, by_rows);
@@ -70,7 +70,7 @@ Tensor multiply_heads(Pass& p, std::string_view op, const Param& weight, bool by
 Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::optional<AddedSite>& added) {
   const std::int64_t n = x.shape[1], n_rows = w.weight.view.rows;
   const auto multiply_rows = [&](const Param& weight, const Tensor& from) {
-    return multiply_heads(p, "heads_in", weight, true, n_rows / n, from, {from.rows(), n_rows});
+    return multiply_heads(p, OpKind::heads_in, weight, true, n_rows / n, from, {from.rows(), n_rows});
   };
   const auto low_rank = [&](const LowRank& low, float factor, const Tensor& rows) {
     const Tensor each = rows.reshaped({rows.rows() * n, rows.shape[2]});
@@ -85,7 +85,8 @@ Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::opti
 Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x) {
   const std::int64_t n = x.shape[1];
   const auto multiply_columns = [&](const Param& weight, const Tensor& from) {
-    return multiply_heads(p, "heads_out", weight, false, weight.view.rows, from, {from.rows(), n, weight.view.rows});
+    return multiply_heads(p, OpKind::heads_out, weight, false, weight.view.rows, from,
+                          {from.rows(), n, weight.view.rows});
   };
   const auto low_rank = [&](const LowRank& low, float factor, const Tensor& rows) {
     const Tensor u = scale(p, factor, multiply_columns(*low.a, rows));
@@ -98,7 +99,7 @@ Tensor repeat(Pass& p, const Tensor& x, std::int64_t n) {
   const std::int64_t d = x.row_size();
   const Tensor copies = p.tensor({x.rows(), n, d});
   p.for_rows(x.rows() * n, d, [&](std::int64_t i) { std::copy_n(x.row(i / n), d, copies.data + i * d); });
-  p.record("repeat", {x}, copies, [&p, n, d, x, copies] {  // dx[t] = Σ_h dcopies[t, h]
+  p.record(OpKind::repeat, {x}, copies, [&p, n, d, x, copies] {  // dx[t] = Σ_h dcopies[t, h]
     const Tensor dx = p.grad(x), dcopies = p.grad(copies);
     p.for_rows(x.rows(), n * d, [&](std::int64_t t) {
       for (std::int64_t h = 0; h < n; ++h) p.kernels.add(dx.row(t), dcopies.row(t) + h * d, d, dx.row(t));
@@ -111,7 +112,7 @@ Tensor first_of_groups(Pass& p, const Tensor& x, std::int64_t n) {
   const std::int64_t group = x.shape[1] / n, d = x.shape[2];
   const Tensor some = p.tensor({x.rows(), n, d});
   p.for_rows(x.rows() * n, d, [&](std::int64_t i) { std::copy_n(x.data + i * group * d, d, some.data + i * d); });
-  p.record("first_of_groups", {x}, some, [&p, n, group, d, x, some] {
+  p.record(OpKind::first_of_groups, {x}, some, [&p, n, group, d, x, some] {
     const Tensor dx = p.grad(x), dsome = p.grad(some);
     p.for_rows(x.rows() * n, d, [&](std::int64_t i) {
       float* const to = dx.data + i * group * d;

@@ -26,7 +26,7 @@ Tensor dropout(Pass& p, const SiteId& at, const Tensor& x, float rate) {
   const Tensor y = p.tensor(x.shape);
   for_rows_with_factors(p, mask, x,
                         [&](std::int64_t t, const float* f) { p.kernels.multiply(x.row(t), f, n, y.row(t)); });
-  p.record("dropout", {x}, y, [&p, mask, n, x, y] {
+  p.record(OpKind::dropout, {x}, y, [&p, mask, n, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y);
     for_rows_with_factors(p, mask, x,
                           [&](std::int64_t t, const float* f) { p.kernels.multiply_add(dy.row(t), f, n, dx.row(t)); });

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "ops/describe.h"
 
 namespace vitrine {
 namespace {
@@ -56,13 +57,6 @@ std::vector<std::int64_t> rows_of_positions(Pass& p, std::span<const std::int32_
   return rows;
 }
 
-/// Charges the ledger for the rows that are looked up, not for the whole table.
-void enter_lookup(Pass& p, const Tensor& x, std::string_view name) {
-  if (p.ledger == nullptr) return;
-  p.ledger->name(name);
-  p.ledger->charge({.weights = static_cast<double>(x.count())});
-}
-
 }  // namespace
 
 Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, const EmbedOptions& o) {
@@ -82,10 +76,10 @@ Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, con
   std::vector<std::int32_t> rows;  // for the backward
   if (p.is_taped()) rows.assign(ids.begin(), ids.end());
   if (o.untrained_id) std::replace(rows.begin(), rows.end(), *o.untrained_id, kNoRow);
-  p.record("embed", {}, x, [&p, &table, scale = o.scale, x, rows = std::move(rows)] {
+  p.record({OpKind::embed, o.scale}, {}, x, [&p, &table, scale = o.scale, x, rows = std::move(rows)] {
     add_row_gradients(p, table, scale, p.grad(x), rows);
   });
-  enter_lookup(p, x, o.name);
+  if (p.ledger != nullptr) p.ledger->looks_up(o.name, x.count());
   return x;
 }
 
@@ -106,9 +100,9 @@ Tensor embed_positions(Pass& p, const Param& table, std::span<const std::int32_t
   if (p.is_taped()) {
     for (const std::int64_t row : at) rows.push_back(row < o.first ? kNoRow : static_cast<std::int32_t>(row));
   }
-  p.record("embed_positions", {}, x,
+  p.record(OpKind::embed_positions, {}, x,
            [&p, &table, x, rows = std::move(rows)] { add_row_gradients(p, table, 1.0f, p.grad(x), rows); });
-  enter_lookup(p, x, "pos_embed");
+  if (p.ledger != nullptr) p.ledger->looks_up("pos_embed", x.count());
   return x;
 }
 
@@ -151,9 +145,38 @@ Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::span<const std::in
       sinusoids.copy(position, x.row(t));
     }
   });
-  p.record("embed_sinusoids", {}, x, [] {});
+  p.record(OpKind::embed_sinusoids, {}, x, [] {});
   if (p.ledger != nullptr) p.ledger->name("pos_embed");
   return x;
 }
+
+namespace {
+
+bool is_scaled(const OpView& v) { return v.settings<float>() != 1; }
+OpDescription::Elements embed_elements(const OpView& v, std::int64_t i) {
+  const std::int64_t d = v.output().last_size(), id = v.trace.ids[static_cast<std::size_t>(i / d)];
+  return {of_param(v.op.param, id * d + i % d)};
+}
+Cell embed_cell(const OpView& v, std::int64_t i) {
+  if (!is_scaled(v)) return std::nullopt;
+  return Arithmetic(v.settings<float>()) * Arithmetic(v.weight()[embed_elements(v, i).front().first]);
+}
+void add_embed_terms(const OpView& v, std::int64_t flat, std::vector<Arithmetic>& terms) {
+  const std::int64_t d = v.weight().shape[1];
+  for (std::int64_t t = 0; t < v.trace.n_tokens(); ++t) {
+    if (v.trace.ids[static_cast<std::size_t>(t)] != flat / d) continue;
+    const Arithmetic dx(v.gradient()[t * d + flat % d]);
+    terms.push_back(is_scaled(v) ? Arithmetic(v.settings<float>()) * dx : dx);
+  }
+}
+
+}  // namespace
+
+constexpr OpDescription embed_op{
+    "src/ops/embed.cpp",
+    {{is_scaled, "$y_{t} = s · E_{id(t)}", "$y_{t} = E_{id(t)}"}, embed_cell, embed_elements},
+    {},
+    {"Σ_{\"t with\" id(t) = v} dx_{t}", add_embed_terms}};
+constexpr OpDescription embed_positions_op{"src/ops/embed.cpp", {"$y_{t} = P_{t}"}, {}, {"dx_{t}"}};
 
 }  // namespace vitrine

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "ops/describe.h"
 
 namespace vitrine {
 namespace {
@@ -153,16 +154,12 @@ Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first
       first == 0 && x.row_size() == weight.view.cols ? weight.view : weight.view.col_range(first, x.row_size());
   const Tensor y = into.data != nullptr ? into : p.tensor({x.rows(), w.rows});
   multiply(p, rows_of(x), w, y.data, w.rows);
-  p.record("linear", {x}, y, [&p, &weight, w, x, y, first] {
+  p.record(OpKind::linear, {x}, y, [&p, &weight, w, x, y, first] {
     const Tensor dx = p.grad(x), dy = p.grad(y);
     add_weight_gradient(p, x, dy, weight, first);
     multiply(p, rows_of(dy), transposed(w), dx.data, x.row_size(), Into::add);
   });
-  if (p.ledger != nullptr) {
-    const double flops = 2 * static_cast<double>(x.rows()) * static_cast<double>(w.cols) * static_cast<double>(w.rows);
-    p.ledger->reads(weight);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
-  }
+  if (p.ledger != nullptr) p.ledger->multiplies(weight, x.rows(), w.cols);
   return y;
 }
 
@@ -271,5 +268,41 @@ Tensor linear_part(Pass& p, const LinearParams& w, const Tensor& x, std::int64_t
   add_bias(p, w.bias, y);
   return y;
 }
+
+namespace {
+
+bool has_bias(const OpView& v) { return v.bias() != nullptr; }
+OpDescription::Elements linear_elements(const OpView& v, std::int64_t i) {
+  const std::int64_t n_out = v.weight().shape[0], n = v.weight().shape[1];
+  OpDescription::Elements elements = {of_input(0, i / n_out * n, n), of_param(v.op.param, i % n_out * n, n)};
+  if (v.bias() != nullptr) elements.push_back(of_param(v.bias_name(), i % n_out));
+  return elements;
+}
+Cell linear_cell(const OpView& v, std::int64_t i) {
+  const OpDescription::Elements e = linear_elements(v, i);
+  const Arithmetic sum = dot(v, e[0], e[1]);
+  return v.bias() == nullptr ? sum : sum + Arithmetic((*v.bias())[e[2].first]);
+}
+Cell linear_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
+  const Seen& w = v.weight();
+  return dot(v, v.gradient(), i / w.shape[1] * w.shape[0], 1, w, i % w.shape[1], w.shape[1], w.shape[0]);
+}
+void add_linear_terms(const OpView& v, std::int64_t flat, std::vector<Arithmetic>& terms) {
+  const std::int64_t n_out = v.weight().shape[0], n = v.weight().shape[1];
+  for (std::int64_t t = 0; t < v.gradient().count() / n_out; ++t) {
+    const float dy = v.gradient()[t * n_out + flat / n];
+    if (dy != 0) terms.push_back(Arithmetic(dy) * Arithmetic(v.input(0)[t * n + flat % n]));
+  }
+}
+
+}  // namespace
+
+constexpr OpDescription linear_op{
+    "src/ops/linear.cpp",
+    {{has_bias, "$y_{t,o} = Σ_{i} x_{t,i} · W_{o,i} + b_{o}", "$y_{t,o} = Σ_{i} x_{t,i} · W_{o,i}"},
+     linear_cell,
+     linear_elements},
+    {"Σ_{o} d$y_{t,o} · W_{o,i}", linear_gradient_cell},
+    {"Σ_{t} dy_{t,o} · x_{t,i}", add_linear_terms}};
 
 }  // namespace vitrine

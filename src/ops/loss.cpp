@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "ops/describe.h"
 
 namespace vitrine {
 namespace {
@@ -59,7 +60,7 @@ Tensor next_token_loss(Pass& p, const Tensor& logits, std::span<const std::int32
   });
   std::vector<std::int32_t> kept;  // for the backward
   if (p.is_taped()) kept.assign(targets.begin(), targets.end());
-  p.record("next_token_loss", {logits}, loss, [&p, logits, of, loss, label_smoothing, n, ids = std::move(kept)] {
+  p.record(OpKind::next_token_loss, {logits}, loss, [&p, logits, of, loss, label_smoothing, n, ids = std::move(kept)] {
     const Tensor dlogits = p.grad(logits), dloss = p.grad(loss);
     add_softmax(p, logits, of, dloss, dlogits);
     p.for_rows(logits.rows(), n, [&](std::int64_t t) {
@@ -77,9 +78,29 @@ Tensor log_partition(Pass& p, const Tensor& logits) {
   const Partition of = partition(p, logits);
   const Tensor log_z = p.tensor({logits.rows()});
   p.for_rows(logits.rows(), 16, [&](std::int64_t t) { log_z.data[t] = log_of(of.sum.data[t]) + of.largest.data[t]; });
-  p.record("log_partition", {logits}, log_z,
+  p.record(OpKind::log_partition, {logits}, log_z,
            [&p, logits, of, log_z] { add_softmax(p, logits, of, p.grad(log_z), p.grad(logits)); });
   return log_z;
 }
+
+namespace {
+
+Cell loss_cell(const OpView& v, std::int64_t t) {
+  const Seen& p = v.trace.values.at("softmax");
+  return whole(0) -
+         function("ln", math::log, Arithmetic(p[t * p.last_size() + v.trace.targets[static_cast<std::size_t>(t)]]));
+}
+Cell loss_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
+  const Seen& p = v.trace.values.at("softmax");
+  const auto t = static_cast<std::size_t>(i / p.last_size());
+  if (v.trace.weights[t] == 0) return std::nullopt;
+  return Arithmetic(p[i]) - whole(i % p.last_size() == v.trace.targets[t] ? 1 : 0);
+}
+
+}  // namespace
+
+constexpr OpDescription next_token_loss_op{"src/ops/loss.cpp",
+                                           {"L_{t} = −ln p_{t,\"next\"}", loss_cell},
+                                           {"w_{t} · (p_{t,v} − [v = \"target\"])", loss_gradient_cell, {}, false}};
 
 }  // namespace vitrine

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/describe.h"
+
 namespace vitrine {
 namespace {
 
@@ -57,7 +59,7 @@ Tensor divisors(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mea
   p.for_rows(rows.n, rows.d,
              [&](std::int64_t t) { scale.data[t] = divisor_of(p, c, rows.row(x, t), rows.d, mean.data[t]); });
   // d scale / d x = (x − mean) / (d · scale); the term through the mean is 0, because Σ (x − mean) = 0.
-  p.record("norm_scale", {x}, scale, [&p, rows, d, x, mean, scale] {
+  p.record({OpKind::norm_scale, &c}, {x}, scale, [&p, rows, d, x, mean, scale] {
     const Tensor dx = p.grad(x), dscale = p.grad(scale);
     const ArenaScope scope(p.arena);
     const Tensor centered = p.tensor({rows.n, rows.d});
@@ -78,7 +80,7 @@ Tensor divided(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean
   });
   // dx = dy / scale, minus its mean if the norm subtracts the mean; dscale = −Σ dy · y / scale
   const bool centered = c.kind == NormConfig::Kind::layer;
-  p.record("norm_divide", {x, scale}, y, [&p, rows, centered, x, scale, y] {
+  p.record({OpKind::norm_divide, &c}, {x, scale}, y, [&p, rows, centered, x, scale, y] {
     const Tensor dx = p.grad(x), dscale = p.grad(scale), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor divided = p.tensor({rows.n, rows.d});
@@ -102,7 +104,7 @@ Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor&
     p.kernels.affine(rows.row(x, t), weights.weight_of(t), c.weight_offset, weights.bias_of(t), rows.d, rows.row(y, t));
   });
   // dx = dy · (weight_offset + w); dw = Σ_t dy · x; db = Σ_t dy
-  p.record("norm_weight", {x}, y, [&p, &w, rows, weights, w_offset = c.weight_offset, x, y] {
+  p.record({OpKind::norm_weight, &c}, {x}, y, [&p, &w, rows, weights, w_offset = c.weight_offset, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(w.weight), db = p.grad(w.bias);
     const ArenaScope scope(p.arena);
     const Tensor product = p.tensor({rows.n, rows.d});
@@ -135,7 +137,7 @@ Tensor fused(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x)
     p.kernels.normalize(from, rows.d, mean, divisor_of(p, c, from, rows.d, mean), to);
     p.kernels.affine(to, weights.weight_of(t), c.weight_offset, weights.bias_of(t), rows.d, to);
   });
-  p.record("norm", {x}, y, [] {});
+  p.record(OpKind::norm, {x}, y, [] {});
   enter_reads(p, w);
   return y;
 }
@@ -149,5 +151,117 @@ Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& 
   const Tensor normalized = p.tap(at.normalized, divided(p, c, x, mean, scale));
   return p.tap(at.out, weighted(p, c, w, normalized));
 }
+
+namespace {
+
+bool is_centered(const OpView& v) { return v.config<NormConfig>().kind == NormConfig::Kind::layer; }
+double mean_of(const Seen& x, std::int64_t first, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t i = first; i < first + n; ++i) sum += static_cast<double>(x[i]);
+  return sum / static_cast<double>(n);
+}
+/// x − μ, or x for RMSNorm. Rows have `d` elements.
+Arithmetic centered(const OpView& v, std::int64_t i, std::int64_t d) {
+  const Seen& x = v.input(0);
+  return is_centered(v) ? Arithmetic(x[i]) - Arithmetic(mean_of(x, i / d * d, d)) : Arithmetic(x[i]);
+}
+
+OpDescription::Elements norm_scale_elements(const OpView& v, std::int64_t row) {
+  const std::int64_t d = v.input(0).count() / v.output().count();
+  return {of_input(0, row * d, d)};
+}
+Cell norm_scale_cell(const OpView& v, std::int64_t row) {
+  const Seen& x = v.input(0);
+  const std::int64_t d = x.count() / v.output().count(), end = (row + 1) * d;
+  const double mean = is_centered(v) ? mean_of(x, row * d, d) : 0;
+  std::vector<Arithmetic> squares;
+  std::size_t written = 0;
+  std::int64_t i = row * d;
+  for (; i < end && written <= v.trace.most_text; ++i) {
+    squares.push_back(squared(is_centered(v) ? Arithmetic(x[i]) - Arithmetic(mean) : Arithmetic(x[i])));
+    written += squares.back().text().size();
+  }
+  Arithmetic sum = sum_of(squares);
+  for (; i < end; ++i) {
+    const double difference = static_cast<double>(x[i]) - mean;
+    sum.add_unwritten(difference * difference);
+  }
+  const auto eps = static_cast<double>(v.config<NormConfig>().eps);
+  return function("√", std::sqrt, sum / whole(d) + Arithmetic(eps, decimal(eps, 3)));
+}
+Cell norm_scale_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
+  const std::int64_t d = v.input(0).count() / v.output().count();
+  return Arithmetic(v.gradient()[i / d]) * centered(v, i, d) / (whole(d) * Arithmetic(v.output()[i / d]));
+}
+
+std::int64_t width_of(const OpView& v) { return v.input(0).count() / v.input(1).count(); }
+OpDescription::Elements norm_divide_elements(const OpView& v, std::int64_t i) {
+  return {of_input(0, i), of_input(1, i / width_of(v))};
+}
+Cell norm_divide_cell(const OpView& v, std::int64_t i) {
+  const std::int64_t d = width_of(v);
+  return centered(v, i, d) / Arithmetic(v.input(1)[i / d]);
+}
+Cell norm_divide_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
+  const Seen& dn = v.gradient();
+  const std::int64_t d = width_of(v);
+  if (k == 1) return Arithmetic(0, "0") - dot(v, dn, i * d, 1, v.output(), i * d, 1, d) / Arithmetic(v.input(1)[i]);
+  const Arithmetic own(dn[i]);
+  return (is_centered(v) ? own - Arithmetic(mean_of(dn, i / d * d, d)) : own) / Arithmetic(v.input(1)[i / d]);
+}
+
+OpDescription::Elements norm_weight_elements(const OpView& v, std::int64_t i) {
+  const std::int64_t n = v.weight().count();
+  OpDescription::Elements elements = {of_input(0, i), of_param(v.op.param, i % n)};
+  if (v.bias() != nullptr) elements.push_back(of_param(v.bias_name(), i % n));
+  return elements;
+}
+Arithmetic gain_of(const OpView& v, std::int64_t i) {
+  const auto offset = static_cast<double>(v.config<NormConfig>().weight_offset);
+  const Arithmetic gain(v.weight()[i % v.weight().count()]);
+  return offset == 0 ? gain : Arithmetic(offset, decimal(offset, 0)) + gain;
+}
+bool has_offset(const OpView& v) { return v.config<NormConfig>().weight_offset != 0; }
+std::string norm_weight_formula(const OpView& v) {
+  return std::string("y_{t,i} = n_{t,i} · ") + (has_offset(v) ? "(1 + g_{i})" : "g_{i}") +
+         (v.bias() != nullptr ? " + b_{i}" : "");
+}
+Cell norm_weight_cell(const OpView& v, std::int64_t i) {
+  const Arithmetic product = Arithmetic(v.input(0)[i]) * gain_of(v, i);
+  return v.bias() == nullptr ? product : product + Arithmetic((*v.bias())[i % v.bias()->count()]);
+}
+Cell norm_weight_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
+  return Arithmetic(v.gradient()[i]) * gain_of(v, i);
+}
+void add_norm_weight_terms(const OpView& v, std::int64_t flat, std::vector<Arithmetic>& terms) {
+  const std::int64_t n = v.weight().count();
+  for (std::int64_t i = flat; i < v.gradient().count(); i += n) {
+    if (v.gradient()[i] != 0) terms.push_back(Arithmetic(v.gradient()[i]) * Arithmetic(v.input(0)[i]));
+  }
+}
+
+}  // namespace
+
+constexpr std::string_view kNorm = "src/ops/norm.cpp";
+constexpr OpDescription norm_scale_op{
+    kNorm,
+    {{is_centered, "σ_{t} = √(\"mean\"_{i} (x_{t,i} − μ_{t})^{2} + ε)", "σ_{t} = √(\"mean\"_{i} x_{t,i}^{2} + ε)"},
+     norm_scale_cell,
+     norm_scale_elements},
+    {{is_centered, "{dσ_{t} · (x_{t,i} − μ_{t})}/{N · σ_{t}}", "{dσ_{t} · x_{t,i}}/{N · σ_{t}}"},
+     norm_scale_gradient_cell}};
+constexpr OpDescription norm_divide_op{
+    kNorm,
+    {{is_centered, "n_{t,i} = {x_{t,i} − μ_{t}}/{σ_{t}}", "n_{t,i} = {x_{t,i}}/{σ_{t}}"},
+     norm_divide_cell,
+     norm_divide_elements},
+    {{is_centered, "{dn_{t,i} − \"mean\" dn_{t}}/{σ_{t}}", "{dn_{t,i}}/{σ_{t}}"},
+     norm_divide_gradient_cell,
+     "−{1}/{σ_{t}} Σ_{i} dn_{t,i} · n_{t,i}"}};
+constexpr OpDescription norm_weight_op{
+    kNorm,
+    {norm_weight_formula, norm_weight_cell, norm_weight_elements},
+    {{has_offset, "dy_{t,i} · (1 + g_{i})", "dy_{t,i} · g_{i}"}, norm_weight_gradient_cell},
+    {"Σ_{t} dy_{t,i} · n_{t,i}", add_norm_weight_terms}};
 
 }  // namespace vitrine

@@ -198,11 +198,9 @@ Tensor scan(Pass& p, BlockSite at, Direction direction, const CellConfig& c, con
   for (const Tensor& state : {first.h, first.c}) {
     if (state.data != nullptr) read.push_back(state);
   }
-  p.record("scan", read, scan.h, [scan]() mutable { scan.backward(); });
+  p.record(OpKind::scan, read, scan.h, [scan]() mutable { scan.backward(); });
   if (p.ledger != nullptr) {
-    const double flops = 2 * static_cast<double>(inputs.rows()) * static_cast<double>(w.state.weight.shape.count());
-    p.ledger->reads(w.state.weight);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
+    p.ledger->multiplies(w.state.weight, inputs.rows(), w.state.weight.view.cols);
     if (w.state.bias.present()) p.ledger->reads(w.state.bias);
   }
   return scan.h;

@@ -35,17 +35,14 @@ Tensor relative_bias(Pass& p, const RelativeBiasConfig& c, const Param& table, S
   p.for_rows(n_heads, n_distances, [&](std::int64_t h) {
     for (std::int64_t i = 0; i < n_distances; ++i) bias.row(h)[i] = row.row(buckets[static_cast<std::size_t>(i)])[h];
   });
-  p.record("relative_bias", {}, bias, [&p, &table, bias, buckets] {
+  p.record(OpKind::relative_bias, {}, bias, [&p, &table, bias, buckets] {
     const Tensor dtable = p.grad(table), dbias = p.grad(bias);
     if (dtable.data == nullptr) return;
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       for (std::int64_t h = 0; h < dbias.rows(); ++h) dtable.row(buckets[i])[h] += dbias.row(h)[i];
     }
   });
-  if (p.ledger != nullptr) {
-    p.ledger->name("rel_bias");
-    p.ledger->charge({.weights = static_cast<double>(c.n_buckets * n_heads)});
-  }
+  if (p.ledger != nullptr) p.ledger->looks_up("rel_bias", c.n_buckets * n_heads);
   return bias;
 }
 

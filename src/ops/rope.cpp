@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "ops/describe.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -164,7 +165,7 @@ const RopeTables::Table* RopeTables::find(const RopeConfig& c) const {
 Tensor rope(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x) {
   const Tensor y = p.tensor(x.shape);
   rotate(p, c, by, x, y);
-  p.record("rope", {x}, y, [&p, &c, by, x, y] {  // dx = dy rotated back
+  p.record({OpKind::rope, &c}, {x}, y, [&p, &c, by, x, y] {  // dx = dy rotated back
     const Tensor dx = p.grad(x), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Rotations back{by.cos, p.tensor(by.sin.shape)};
@@ -176,5 +177,44 @@ Tensor rope(Pass& p, const RopeConfig& c, const Rotations& by, const Tensor& x) 
   });
   return y;
 }
+
+namespace {
+
+/// The other element of the pair of element i of a value `[T, n_heads, head_dim]`; i itself if it is not rotated.
+std::int64_t other_of_pair(const OpView& v, std::int64_t i) {
+  const auto& c = v.config<RopeConfig>();
+  const std::int64_t e = i % v.output().last_size(), half = c.dim / 2;
+  if (e >= c.dim) return i;
+  if (c.layout == RopeConfig::Layout::halves) return e >= half ? i - half : i + half;
+  return e % 2 == 1 ? i - 1 : i + 1;
+}
+OpDescription::Elements rope_elements(const OpView& v, std::int64_t i) {
+  const std::int64_t other = other_of_pair(v, i);
+  if (other == i) return {of_input(0, i)};
+  return {of_input(0, i), of_input(0, other)};
+}
+/// One element of a pair rotated by +θ (forward) or −θ (backward). Empty for elements that are not rotated.
+Cell rotated_cell(const OpView& v, const Seen& x, std::int64_t i, bool backward) {
+  const auto& c = v.config<RopeConfig>();
+  const std::int64_t other = other_of_pair(v, i), first = std::min(i, other) % v.output().last_size();
+  if (other == i) return std::nullopt;
+  const std::int64_t pair = c.layout == RopeConfig::Layout::halves ? first : first / 2;
+  const std::int64_t t = i / (v.output().count() / v.trace.n_tokens());
+  const std::vector<float> frequency = rope_frequency(c.theta, c.dim, c.scaling, v.trace.n_tokens());
+  const Arithmetic angle(static_cast<double>(t) * static_cast<double>(frequency[static_cast<std::size_t>(pair)]));
+  const Arithmetic along = Arithmetic(x[i]) * function("cos", math::cos, angle);
+  const Arithmetic across = Arithmetic(x[other]) * function("sin", math::sin, angle);
+  const Arithmetic sum = (other < i) != backward ? along + across : along - across;
+  return c.magnitude != 1 ? sum * Arithmetic(c.magnitude) : sum;
+}
+Cell rope_cell(const OpView& v, std::int64_t i) { return rotated_cell(v, v.input(0), i, false); }
+Cell rope_gradient_cell(const OpView& v, std::size_t, std::int64_t i) { return rotated_cell(v, v.gradient(), i, true); }
+
+}  // namespace
+
+constexpr OpDescription rope_op{
+    "src/ops/rope.cpp",
+    {"x' = x · cos θ − y · sin θ, y' = y · cos θ + x · sin θ, θ = t · f_{i}", rope_cell, rope_elements},
+    {"(dx' · cos θ + dy' · sin θ, dy' · cos θ − dx' · sin θ)", rope_gradient_cell}};
 
 }  // namespace vitrine

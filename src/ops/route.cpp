@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/math.h"
+#include "ops/describe.h"
 
 namespace vitrine {
 
@@ -15,7 +16,7 @@ Tensor softmax_rows(Pass& p, const Tensor& logits) {
     const float sum = p.kernels.exp_sum(logits.row(t), n, most, y.row(t));
     p.kernels.normalize(y.row(t), n, 0.0f, sum, y.row(t));
   });
-  p.record("softmax_rows", {logits}, y, [&p, n, logits, y] {  // dx = y · (dy − Σ y · dy)
+  p.record(OpKind::softmax_rows, {logits}, y, [&p, n, logits, y] {  // dx = y · (dy − Σ y · dy)
     const Tensor dx = p.grad(logits), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor centered = p.tensor(y.shape);
@@ -53,7 +54,7 @@ Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool reno
     if (renormalize) p.kernels.normalize(share, k, 0.0f, total.data[t], share);
   });
   // dweight = (dshare − Σ share · dshare) / total; the sum is 0 without renormalization
-  p.record("shares_of", {weights}, shares, [&p, k, renormalize, weights, expert, shares, total] {
+  p.record(OpKind::shares_of, {weights}, shares, [&p, k, renormalize, weights, expert, shares, total] {
     const Tensor dweights = p.grad(weights), dshares = p.grad(shares);
     p.for_rows(shares.rows(), 4 * k, [&](std::int64_t t) {
       const float mean = renormalize ? p.kernels.dot(shares.row(t), dshares.row(t), k) : 0.0f;
@@ -158,7 +159,7 @@ Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows
   const std::int64_t d = x.row_size();
   const Tensor y = p.tensor({n, d});
   p.for_rows(n, d, [&](std::int64_t i) { std::copy_n(x.row(rows[static_cast<std::size_t>(i)]), d, y.row(i)); });
-  p.record("take_rows", {x}, y, [&p, d, rows, x, y] {
+  p.record(OpKind::take_rows, {x}, y, [&p, d, rows, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y);
     for (std::size_t i = 0; i < rows.size() && !p.shapes_only; ++i) {
       p.kernels.add(dx.row(rows[i]), dy.row(static_cast<std::int64_t>(i)), d, dx.row(rows[i]));
@@ -174,7 +175,7 @@ Tensor mix_results(Pass& p, const Tensor& shares, const Tensor& results) {
     std::fill_n(y.row(t), d, 0.0f);
     p.kernels.weighted_rows(shares.row(t), k, 1, view_of(results.row(t * k), k, d, d), y.row(t), d);
   });
-  p.record("mix_results", {shares, results}, y, [&p, k, d, shares, results, y] {
+  p.record(OpKind::mix_results, {shares, results}, y, [&p, k, d, shares, results, y] {
     const Tensor dshares = p.grad(shares), dresults = p.grad(results), dy = p.grad(y);
     p.for_rows(y.rows(), 2 * d * k, [&](std::int64_t t) {
       for (std::int64_t r = 0; r < k; ++r) {
@@ -185,5 +186,25 @@ Tensor mix_results(Pass& p, const Tensor& shares, const Tensor& results) {
   });
   return y;
 }
+
+namespace {
+
+Cell mix_results_cell(const OpView& v, std::int64_t i) {
+  const Seen &shares = v.input(0), &results = v.input(1);
+  const std::int64_t k = shares.last_size(), d = results.last_size(), t = i / d;
+  return dot(v, shares, t * k, 1, results, t * k * d + i % d, d, k);
+}
+
+constexpr std::string_view kRoute = "src/ops/route.cpp";
+
+}  // namespace
+
+constexpr OpDescription softmax_rows_op{kRoute, {kSoftmax, softmax_cell}, kSoftmaxGradient};
+constexpr OpDescription shares_of_op{kRoute, {"\"share\"_{t,r} = w_{t,e(r)}"}, {"d\"share\"_{t,r}"}};
+constexpr OpDescription take_rows_op{kRoute, {"$y = \"rows of\" x"}, {"d$y"}};
+constexpr OpDescription run_experts_op{"src/model/mixers/experts/experts.cpp", {"$y = \"rows of\" x"}, {"d$y"}};
+constexpr OpDescription mix_results_op{kRoute,
+                                       {"$y_{t} = Σ_{r} \"share\"_{t,r} · \"result\"_{t,r}", mix_results_cell},
+                                       {"Σ_{i} d$y_{t,i} · \"result\"_{t,r,i}", nullptr, "\"share\"_{t,r} · d$y_{t}"}};
 
 }  // namespace vitrine

@@ -31,9 +31,9 @@ OpCost& OpCost::operator+=(const OpCost& o) {
   return *this;
 }
 
-void Ledger::enter(std::string_view op, std::span<const Tensor> inputs, const Tensor& output) {
+void Ledger::enter(const OpCall& call, std::span<const Tensor> inputs, const Tensor& output) {
   LedgerOp entry{
-      .op = op, .layer = layer_, .stack = stack_, .inputs = {inputs.begin(), inputs.end()}, .output = output};
+      .call = call, .layer = layer_, .stack = stack_, .inputs = {inputs.begin(), inputs.end()}, .output = output};
   if (output.data != nullptr) entry.cost.activations = static_cast<double>(output.count());
   for (const Tensor& input : inputs) entry.cost.activations += static_cast<double>(input.count());
   ops_.push_back(std::move(entry));
@@ -46,6 +46,17 @@ void Ledger::reads(const Param& param) {
   op.weight = &param;
   op.name = without_suffix(without_layer(param.name), ".weight");
   if (receive_) receive_(op);
+}
+
+void Ledger::multiplies(const Param& weight, std::int64_t rows, std::int64_t columns) {
+  const double flops = 2 * static_cast<double>(rows) * static_cast<double>(columns * weight.view.rows);
+  reads(weight);
+  charge({.flops = flops, .visible_flops = flops});
+}
+
+void Ledger::looks_up(std::string_view name, std::int64_t elements) {
+  ops_.back().name = name;
+  charge({.weights = static_cast<double>(elements)});
 }
 
 void Ledger::name(std::string_view name, std::string shape) {

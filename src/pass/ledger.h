@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pass/op.h"
 #include "pass/sites.h"
 #include "tensor/param.h"
 #include "tensor/tensor.h"
@@ -30,8 +31,8 @@ struct OpCost {
 };
 
 struct LedgerOp {
-  std::string_view op;  ///< Its name on a tape: `linear`, `norm`, `add`.
-  int layer = -1;       ///< −1: outside the blocks.
+  OpCall call;
+  int layer = -1;  ///< −1: outside the blocks.
   Stack stack = Stack::only;
   std::string name{};             ///< That of its parameter (`attn.wq`), else of its first site; without the layer.
   const Param* weight = nullptr;  ///< The matrix or vector that it multiplies by, if any.
@@ -50,9 +51,13 @@ class Ledger {
     layer_ = layer;
     stack_ = stack;
   }
-  void enter(std::string_view op, std::span<const Tensor> inputs, const Tensor& output);
+  void enter(const OpCall& call, std::span<const Tensor> inputs, const Tensor& output);
   /// The last op reads `param`.
   void reads(const Param& param);
+  /// The last op reads `weight` and multiplies `rows` rows by it, or by some of its columns.
+  void multiplies(const Param& weight, std::int64_t rows, std::int64_t columns);
+  /// Names the last op, which reads `elements` of a table.
+  void looks_up(std::string_view name, std::int64_t elements);
   /// Adds to the cost of the last op, which already includes its inputs and output.
   void charge(const OpCost& cost) { ops_.back().cost += cost; }
   /// Calls `receive` for every op that reads a parameter, when it has run and its operands still exist.

@@ -123,13 +123,14 @@ struct Pass : Machine {
   /// Enters an op that has computed `output` from `inputs` in the ledger and on the tape, if there are any. `backward`
   /// adds to the gradient of each input (Tape::record).
   template <class Backward>
-  void record(std::string_view op, std::span<const Tensor> inputs, const Tensor& output, Backward&& backward) {
-    if (ledger != nullptr) ledger->enter(op, inputs, output);
-    if (training.tape != nullptr) training.tape->record(op, inputs, output, std::forward<Backward>(backward));
+  void record(const OpCall& call, std::span<const Tensor> inputs, const Tensor& output, Backward&& backward) {
+    if (ledger != nullptr) ledger->enter(call, inputs, output);
+    if (training.tape == nullptr) return;
+    training.tape->record(name_of(call.kind), inputs, output, std::forward<Backward>(backward));
   }
   template <class Backward>
-  void record(std::string_view op, std::initializer_list<Tensor> inputs, const Tensor& output, Backward&& backward) {
-    record(op, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
+  void record(const OpCall& call, std::initializer_list<Tensor> inputs, const Tensor& output, Backward&& backward) {
+    record(call, std::span(inputs.begin(), inputs.size()), output, std::forward<Backward>(backward));
   }
   /// The value of `width` columns of which a split has computed some; else `own` (ModelSplit::gather).
   Tensor whole(const Tensor& own, std::int64_t width, const ModelSplit::Parts& parts = {}) {

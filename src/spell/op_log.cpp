@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "spell/op_kinds.h"
-
 namespace vitrine {
 
 Seen seen(const SiteId& id, const Tensor& value) {
@@ -30,10 +28,11 @@ void OpLog::see_gradient(const SiteId& id, const Tensor& gradient) {
 void OpLog::take_new_ops() {
   for (; taken_ < ledger_.ops().size(); ++taken_) {
     const LedgerOp& from = ledger_.ops()[taken_];
-    StepOp op{from.op, from.layer, from.name, from.weight != nullptr ? from.weight->name : "", norm_of(from), {}, 0};
-    if (kind_of(op) == nullptr && from.inputs.empty()) continue;  // not an op of the tape
-    if (op.param.empty() && from.op.starts_with("embed")) op.param = from.name + ".weight";
-    if (from.op == "row_range" && from.output.count() == from.inputs[0].count()) {  // a copy
+    const OpKind kind = from.call.kind;
+    StepOp op{from.call, from.weight != nullptr ? from.weight->name : ""};
+    if (!description_of(kind).is_given() && from.inputs.empty()) continue;  // not an op of the tape
+    if (kind == OpKind::embed || kind == OpKind::embed_positions) op.param = from.name + ".weight";
+    if (kind == OpKind::row_range && from.output.count() == from.inputs[0].count()) {  // a copy
       at_[from.output.data] = operand_with(from.output);
       continue;
     }
@@ -45,20 +44,6 @@ void OpLog::take_new_ops() {
     f_.operands[op.output].made_by = f_.ops.size();
     f_.ops.push_back(std::move(op));
   }
-}
-
-/// The first two steps of a norm have the names of their sites, the last one that of its weight.
-std::optional<NormConfig> OpLog::norm_of(const LedgerOp& op) const {
-  if (!op.op.starts_with("norm_")) return {};
-  std::string name = op.layer >= 0 ? "blocks." + std::to_string(op.layer) + "." : "";
-  name += op.weight != nullptr ? op.name : op.name.substr(0, op.name.rfind('.'));
-  const auto it = norms_.find(name);
-  return it != norms_.end() ? std::optional(it->second) : std::nullopt;
-}
-
-std::size_t OpLog::operand_at(const Tensor& value) {
-  const auto it = at_.find(value.data);
-  return it != at_.end() ? it->second : add(value);
 }
 
 std::optional<std::size_t> OpLog::find(const Tensor& value) const {
@@ -80,9 +65,10 @@ std::size_t OpLog::operand_with(const Tensor& value) {
 }
 
 std::size_t OpLog::input_at(const Tensor& value, const Tensor& output) {
-  if (value.data == output.data) return operand_at(value);
-  const std::optional<std::size_t> found = find(value);
-  return found ? *found : operand_at(value);
+  const std::optional<std::size_t> found = value.data == output.data ? std::nullopt : find(value);
+  if (found) return *found;
+  const auto it = at_.find(value.data);
+  return it != at_.end() ? it->second : add(value);
 }
 
 std::size_t OpLog::add(const Tensor& value) {

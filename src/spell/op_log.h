@@ -1,4 +1,4 @@
-// Copies the values and ops of a forward while it runs.
+// The values and ops of one forward, copied while it runs.
 #pragma once
 
 #include <map>
@@ -7,11 +7,19 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/norms.h"
+#include "model/config.h"
+#include "ops/describe.h"
 #include "pass/ledger.h"
-#include "spell/facts.h"
 
 namespace vitrine {
+
+struct ForwardFacts : OpTrace {
+  const ModelConfig* config = nullptr;
+  std::vector<std::string> forward;               ///< Names of sites in the order of the forward.
+  std::map<std::string, std::size_t> operand_of;  ///< By name of the site; several sites may share an operand.
+
+  const Operand& operand_at(const std::string& site) const { return operands[operand_of.at(site)]; }
+};
 
 /// A copy of a value.
 Seen seen(const SiteId& id, const Tensor& value);
@@ -19,8 +27,7 @@ Seen seen(const SiteId& id, const Tensor& value);
 /// Copies the ops of a ledger with their operands, while the forward still has them. Taps pass it every site.
 class OpLog {
  public:
-  /// The facts have a config.
-  OpLog(const Ledger& ledger, ForwardFacts& facts) : ledger_(ledger), f_(facts), norms_(norms_of(*facts.config)) {}
+  OpLog(const Ledger& ledger, ForwardFacts& facts) : ledger_(ledger), f_(facts) {}
 
   void see(const SiteId& id, const Tensor& value);
   /// Gradients arrive in reverse order.
@@ -28,8 +35,6 @@ class OpLog {
 
  private:
   void take_new_ops();
-  std::optional<NormConfig> norm_of(const LedgerOp& op) const;
-  std::size_t operand_at(const Tensor& value);
   /// The last operand with the elements of `value`.
   std::optional<std::size_t> find(const Tensor& value) const;
   /// The operand of an input; an op that computes in place has overwritten it by its output.
@@ -41,7 +46,6 @@ class OpLog {
 
   const Ledger& ledger_;
   ForwardFacts& f_;
-  const NormsByName norms_;
   std::size_t taken_ = 0;
   std::map<std::string, std::vector<std::size_t>> visits_;  // operands at each site
   std::unordered_map<const float*, std::size_t> at_;        // memory may be reused: the last operand there

@@ -2,22 +2,31 @@
 
 namespace vitrine {
 
+std::string name_of_element(const std::string& name, const Shape& shape, std::int64_t flat) {
+  std::string index;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    index = std::to_string(flat % shape[i]) + (index.empty() ? "" : "," + index);
+    flat /= shape[i];
+  }
+  return name + "[" + index + "]";
+}
+
 SectionWords words_of(const ForwardFacts& f, const std::string& site) {
-  const Operand& operand = f.operands[f.operand_of.at(site)];
+  const Operand& operand = f.operand_at(site);
   if (!operand.made_by) return {};
   const StepOp& op = f.ops[*operand.made_by];
-  const OpKind* const kind = kind_of(op);
-  if (operand.name != site)
-    return {symbol(site) + " = " + symbol(operand.name), kind == nullptr ? "" : std::string(kind->file)};
-  return kind == nullptr ? SectionWords{} : SectionWords{kind->formula({f, op}), std::string(kind->file)};
+  const OpDescription& description = description_of(op.call.kind);
+  const std::string formula =
+      operand.name != site ? symbol(site) + " = " + symbol(operand.name) : description.forward.formula.of({f, op});
+  return {formula, std::string(description.file)};
 }
 
 Cell spell_forward(const ForwardFacts& f, const std::string& site, std::int64_t flat) {
-  const Operand& operand = f.operands[f.operand_of.at(site)];
+  const Operand& operand = f.operand_at(site);
   if (operand.name != site || !operand.made_by) return std::nullopt;
   const StepOp& op = f.ops[*operand.made_by];
-  const OpKind* const kind = kind_of(op);
-  return kind == nullptr || kind->cell == nullptr ? std::nullopt : kind->cell({f, op}, flat);
+  const auto cell = description_of(op.call.kind).forward.cell;
+  return cell == nullptr ? std::nullopt : cell({f, op}, flat);
 }
 
 }  // namespace vitrine

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <string>
 
-#include "spell/facts.h"
-#include "spell/op_kinds.h"
+#include "spell/op_log.h"
 
 namespace vitrine {
+
+/// `blocks.2.attn.hook_q[11,3,5]`
+std::string name_of_element(const std::string& name, const Shape& shape, std::int64_t flat);
 
 struct SectionWords {
   std::string formula;  ///< In the notation of spell/formula.h; may be empty.

@@ -24,7 +24,7 @@ class BatchWatcher : public SiteWatcher {
     if (!wants_gradient(id)) return SiteWatcher::visit(pass, id, value);
     const Tensor result = replaced(pass, id, value);
     if (result.data == value.data || !pass.is_taped() || !pass.training.tape->knows(value)) return result;
-    pass.record("write", {value}, result, [&pass, value, result] {
+    pass.record(OpKind::write, {value}, result, [&pass, value, result] {
       const Tensor dvalue = pass.grad(value), dresult = pass.grad(result);
       pass.kernels.add(dvalue.data, dresult.data, value.count(), dvalue.data);
     });

@@ -35,7 +35,7 @@ Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
   for (std::int64_t i = 0; i < value.count(); ++i) {
     factor.data[i] = std::memcmp(value.data + i, result.data + i, sizeof(float)) == 0 ? 1.0f : 0.0f;
   }
-  pass.record("write", {value}, result, [&pass, value, factor, result] {
+  pass.record(OpKind::write, {value}, result, [&pass, value, factor, result] {
     const Tensor dvalue = pass.grad(value), dresult = pass.grad(result);
     pass.kernels.multiply_add(factor.data, dresult.data, value.count(), dvalue.data);
   });

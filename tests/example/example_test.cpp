@@ -319,6 +319,27 @@ TEST(Example, AModelTooLargeToReadIsRefused) {
   EXPECT_THROW(random_model(config, "config.json", 1), BadInput);
 }
 
+TEST(Example, ANormIsSpelledWithItsOwnSettings) {
+  const Json json = {{"model_type", "vitrine"},
+                     {"d_model", 8},
+                     {"n_layers", 2},
+                     {"n_heads", 2},
+                     {"d_ff", 16},
+                     {"vocab_size", 10},
+                     {"max_seq_len", 8},
+                     {"norm_place", "after_residual"},
+                     {"norm_eps", 0.25},
+                     {"norm_weight_offset", 1}};
+  const ModelConfig config = read_model_config(family_of(json, "own"), json, "own");
+  ASSERT_FALSE(config.final_norm.has_value());
+  const WorkedExample e = work_example(random_model(config, "own", 1), options_of({1, 2, 3}, 4));
+  EXPECT_GT(check_cells(e), 50);
+  const ExampleSection& scale = section(e, "blocks.0.ln1.hook_scale");
+  ASSERT_EQ(scale.cells.size(), 1U);
+  EXPECT_THAT(scale.cells.front().arithmetic, testing::EndsWith(" + 0.250)"));
+  EXPECT_THAT(section(e, "blocks.0.ln1.hook_out").formula, testing::HasSubstr("(1 + g_{i})"));
+}
+
 /// A tiny model of every family, with random weights.
 class ExampleOfEveryFamily : public testing::TestWithParam<std::string> {};
 

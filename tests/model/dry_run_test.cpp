@@ -13,7 +13,7 @@ namespace {
 std::vector<std::string> lines_of(const Ledger& ledger) {
   std::vector<std::string> lines;
   for (const LedgerOp& op : ledger.ops()) {
-    lines.push_back(std::to_string(op.layer) + " " + op.name + " " + std::string(op.op) + " " +
+    lines.push_back(std::to_string(op.layer) + " " + op.name + " " + std::string(name_of(op.call.kind)) + " " +
                     to_string(op.output.shape) + " " + std::to_string(op.cost.flops) + " " +
                     std::to_string(op.cost.weights));
   }
@@ -144,7 +144,7 @@ TEST(EarlyEnd, AChunkWithoutLogitsOnlyFillsTheCache) {
     model.forward(first, tokens.first(ids.size() - 1));
     int n_heads = 0, n_downs = 0;
     for (const LedgerOp& op : ledger.ops()) {
-      n_heads += op.layer < 0 && op.op == "linear" ? 1 : 0;
+      n_heads += op.layer < 0 && op.call.kind == OpKind::linear ? 1 : 0;
       n_downs += op.name == "mlp.w_down" ? 1 : 0;
     }
     EXPECT_EQ(n_heads, whole ? 1 : 0);

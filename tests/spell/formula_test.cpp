@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "example/interval.h"
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 
 namespace vitrine::test {
 namespace {

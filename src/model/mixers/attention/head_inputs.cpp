@@ -17,7 +17,7 @@ Tensor copy_for_tap(Pass& p, const Tensor& x, const std::shared_ptr<bool>& on_pa
   if (!p.is_taped()) return x;
   const Tensor y = p.tensor(x.shape);
   p.copy(x.data, x.count(), y.data);
-  p.record("copy_for_tap", {x}, y, [&p, on_path, x, y] {
+  p.record(OpKind::copy_for_tap, {x}, y, [&p, on_path, x, y] {
     if (!*on_path) return;
     accumulate(p, p.grad(y), p.grad(x));
   });
@@ -129,7 +129,7 @@ Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& 
     }
   });
   if (p.is_taped()) {
-    p.record("sum_of_heads", {tapped}, out, [&p, backward, out] { backward(p.grad(out)); });
+    p.record(OpKind::sum_of_heads, {tapped}, out, [&p, backward, out] { backward(p.grad(out)); });
   }
   add_bias(p, wo.bias, out);
   return out;

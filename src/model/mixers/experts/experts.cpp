@@ -81,7 +81,7 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
     outputs.push_back(y);
     slots_of_outputs.push_back(slots[e]);
   }
-  p.record("run_experts", outputs, results, [&p, d, outputs, slots_of_outputs, results] {
+  p.record(OpKind::run_experts, outputs, results, [&p, d, outputs, slots_of_outputs, results] {
     const Tensor dresults = p.grad(results);
     for (std::size_t e = 0; e < outputs.size(); ++e) {
       const Tensor dy = p.grad(outputs[e]);

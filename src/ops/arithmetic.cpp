@@ -1,4 +1,4 @@
-#include "spell/arithmetic.h"
+#include "ops/arithmetic.h"
 
 #include <fmt/format.h>
 

@@ -31,6 +31,7 @@ class Arithmetic {
   friend Arithmetic function(const char* name, double (*f)(double), const Arithmetic& x);
   friend Arithmetic squared(const Arithmetic& x);
   friend Arithmetic larger(const Arithmetic& a, const Arithmetic& b);
+  /// The sum of one or more terms, in their order.
   friend Arithmetic sum_of(const std::vector<Arithmetic>& terms);
   /// Adds a term that is not written.
   void add_unwritten(double term) { value_ += term; }
@@ -48,8 +49,5 @@ class Arithmetic {
   std::string text_;
   Binding binding_;
 };
-
-/// The sum of one or more terms, in their order.
-Arithmetic sum_of(const std::vector<Arithmetic>& terms);
 
 }  // namespace vitrine
