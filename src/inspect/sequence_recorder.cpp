@@ -56,9 +56,7 @@ void refuse_write(const SiteWrite& write, const SiteId& id, bool knows_end) {
 }
 
 void check_has_rows(const ModelConfig& config) {
-  const bool has_segments = std::all_of(config.blocks.begin(), config.blocks.end(),
-                                        [](const BlockConfig& block) { return block.has_attention(); });
-  if (config.encoder || !has_segments) {
+  if (!has_sequence_rows(config)) {
     throw Unsupported("sites", "the model has an encoder or recurrent layers: read its sites by a trace of the text");
   }
 }

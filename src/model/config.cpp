@@ -261,6 +261,13 @@ bool is_bidirectional(const StackConfig& config) {
   });
 }
 
+bool has_stream(const StackConfig& config) {
+  return std::all_of(config.blocks.begin(), config.blocks.end(),
+                     [](const BlockConfig& block) { return block.has_attention(); });
+}
+
+bool has_sequence_rows(const ModelConfig& config) { return !config.encoder && has_stream(config); }
+
 bool is_constant(const ModelConfig& config, std::string_view name) {
   if (name == "unembed.bias") return !config.head.is_bias_trained;
   if (!name.ends_with("pos_embed.weight")) return false;
@@ -285,14 +292,18 @@ std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config) {
   if (is_bidirectional(config)) return layers;
   for (const BlockConfig& block : config.blocks) {
     if (const RecurrentConfig* const recurrent = block.recurrent()) {
-      layers.push_back(CellLayerConfig{recurrent->d_hidden, recurrent->has_c()});
+      std::vector<StateConfig> states = {{"h", {recurrent->d_hidden}}};
+      if (recurrent->has_c()) states.push_back({"c", {recurrent->d_hidden}});
+      layers.emplace_back(std::move(states));
     } else if (block.has_attention()) {
       layers.push_back(
           KvLayerConfig{block.attention().n_kv_heads, block.attention().head_dim, block.attention().window});
-    } else if (layers.empty()) {
-      layers.push_back(IdsLayerConfig{config.embedding.context - 1});
+    } else {
+      layers.emplace_back();
     }
   }
+  const std::int64_t context = config.embedding.context;
+  if (context > 1) layers.front().states.push_back({"ids", {context - 1}, StateType::i32});  // the first layer is dense
   return layers;
 }
 

@@ -74,8 +74,7 @@ KvCache Model::make_cache(std::int64_t capacity, KvTypes types, KvMemory& memory
   }
   std::vector<CacheLayerConfig> layers = cache_layers(config_);
   for (CacheLayerConfig& layer : layers) {
-    auto* const kv = std::get_if<KvLayerConfig>(&layer);
-    if (kv != nullptr && reach == KvReach::all) kv->window.reset();
+    if (layer.kv && reach == KvReach::all) layer.kv->window.reset();
   }
   return KvCache(layers, capacity, types, memory);
 }
