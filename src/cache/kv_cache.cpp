@@ -260,7 +260,7 @@ void KvCache::share(std::int64_t length, std::vector<std::vector<KvBlock>> block
                         capacity_, blocks.size(), length);
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].blocks = std::move(blocks[i]);
-  states_.begin(std::move(states));
+  states_.begin(length, std::move(states));
   length_ = length;
 }
 

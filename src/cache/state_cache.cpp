@@ -62,17 +62,19 @@ void StateCache::advance(std::int64_t length, std::int64_t interval) {
 void StateCache::copy_from(const StateCache& other) {
   current_ = other.current_;
   snapshots_ = other.snapshots_;
+  last_snapshot_ = other.last_snapshot_;
 }
 
-void StateCache::begin(StateBlock states) {
+void StateCache::begin(std::int64_t length, StateBlock states) {
   current_ = std::move(states);
   snapshots_.clear();
+  last_snapshot_ = length;
 }
 
 void StateCache::snapshot(std::int64_t length) {
-  if (!keeps_snapshots() || length == 0) return;
-  if (!snapshots_.empty() && snapshots_.back().length == length) return;
+  if (!keeps_snapshots() || length <= last_snapshot_) return;
   snapshots_.push_back({length, current_});
+  last_snapshot_ = length;
   if (snapshots_.size() <= kMostSnapshots) return;
   // The gap that a snapshot leaves, divided by its distance from the end.
   const auto gap = [&](std::size_t i) {
@@ -97,6 +99,7 @@ bool StateCache::drop_first_snapshot() {
 void StateCache::return_to(std::int64_t length) {
   std::erase_if(snapshots_, [&](const StateSnapshot& snapshot) { return snapshot.length > length; });
   current_ = length > 0 ? snapshots_.back().states : nullptr;
+  last_snapshot_ = length;
 }
 
 }  // namespace vitrine

@@ -75,12 +75,13 @@ class StateCache {
   void advance(std::int64_t length, std::int64_t interval);
   /// Shares the current block and the snapshots of another cache.
   void copy_from(const StateCache& other);
-  /// Begins with the states of another sequence.
-  void begin(StateBlock states);
+  /// Begins with the states of another sequence, after `length` tokens.
+  void begin(std::int64_t length, StateBlock states);
 
   void keep_snapshots() { keeps_snapshots_ = true; }
   bool keeps_snapshots() const { return keeps_snapshots_ && !empty(); }
-  /// Keeps the states after `length` tokens, which are the current ones.
+  /// Keeps the states after `length` tokens, which are the current ones; only once, also if the snapshot was dropped,
+  /// and not those that the cache began with: their other owner keeps them.
   void snapshot(std::int64_t length);
   std::span<const StateSnapshot> snapshots() const { return snapshots_; }  ///< In ascending length.
   /// Forgets the snapshots of at most `length` tokens.
@@ -111,6 +112,7 @@ class StateCache {
   StateBlock current_, next_;  // no other owner has the next one
   bool keeps_snapshots_ = false;
   std::vector<StateSnapshot> snapshots_;
+  std::int64_t last_snapshot_ = 0;  // the length of the last one, also if it was dropped
 };
 
 }  // namespace vitrine

@@ -172,7 +172,7 @@ PrefixCache::Node& PrefixCache::find_or_add(Node& parent, Ids ids) {
   return *parent.children.emplace_back(std::move(added));
 }
 
-void PrefixCache::keep(const PrefixKey& key, std::span<const std::int32_t> ids, const KvCache& cache, bool with_last) {
+void PrefixCache::keep(const PrefixKey& key, std::span<const std::int32_t> ids, KvCache& cache, bool with_last) {
   const auto block_length = static_cast<std::size_t>(cache.block_length());
   const auto length = static_cast<std::size_t>(cache.length());
   const bool keeps_nothing = cache.groups().empty() && !cache.has_states();
@@ -201,6 +201,7 @@ void PrefixCache::keep(const PrefixKey& key, std::span<const std::int32_t> ids, 
     }
   }
   use(path, cache.length(), cache);
+  cache.drop_snapshots(with_last ? cache.length() : cache.length() / cache.block_length() * cache.block_length());
   prune(node);  // snapshots may be missing
 }
 

@@ -43,9 +43,9 @@ class PrefixCache {
 
   /// Lets an empty cache begin with as many of the ids as are known, at most `most`. Returns their number.
   std::int64_t restore(const PrefixKey& key, std::span<const std::int32_t> ids, std::int64_t most, KvCache& cache);
-  /// Keeps the blocks of a cache, which holds the first of the ids, and the cache's snapshots within these blocks.
-  /// `with_last`: also the last block if it has fewer tokens than fit. The cache copies it before it writes to it.
-  void keep(const PrefixKey& key, std::span<const std::int32_t> ids, const KvCache& cache, bool with_last);
+  /// Keeps the blocks of a cache, which holds the first of the ids. `with_last`: also the last block if it has fewer
+  /// tokens than fit. The cache copies it before it writes to it. The cache gives up its snapshots within these blocks.
+  void keep(const PrefixKey& key, std::span<const std::int32_t> ids, KvCache& cache, bool with_last);
   /// Frees the block or snapshot that has not been used for the longest time, among those that no sequence uses, and
   /// the snapshots of a block with it. Returns false if there is none.
   bool evict();

@@ -74,7 +74,6 @@ void Sequence::keep_prefix(bool with_last) {
   if (length / block == n_kept_ / block && (!with_last || length == n_kept_)) return;
   if (with_last) cache.snapshot();
   context_.prefixes->keep(prefix_key(), branch.ids, cache, with_last);
-  cache.drop_snapshots(with_last ? length : length / block * block);  // the prefixes have them
   n_kept_ = length;
 }
 

@@ -363,6 +363,7 @@ TEST(KvCache, ReturnsToTheNearestSnapshot) {
     sequence.check();
     sequence.feed(256);
     sequence.feed(200);
+    sequence.feed(1);
     sequence.check();
     const bool has_window = layers.size() > 1;
     EXPECT_EQ(sequence.truncate(300), has_window ? 0 : 256) << "its window has been freed";

@@ -55,7 +55,7 @@ class StatefulChat : public testing::TestWithParam<std::string> {
     request.max_tokens = 12;
     request.seed = seed;
     const auto show = [](const std::string&) {};
-    ChatSession fresh(context_, session.format(), {});
+    ChatSession fresh = this->session(kPlain);
     const ChatAnswer expected = fresh.answer(request, show);
     EXPECT_EQ(expected.reused_tokens, 0);
     ChatAnswer got = session.answer(request, show);

@@ -247,7 +247,8 @@ TEST(PrefixCache, RandomTextsHaveTheirOwnKeys) {
       Dice dice(static_cast<std::uint64_t>(block_length));
       KvPool sizes(1 << 30, block_length);
       const std::int64_t most = Text(layers, sizes).cache().missing_bytes(60);  // of a step
-      KvPool pool(5 * most, block_length);
+      const bool has_states = Text(layers, sizes).cache().has_states();
+      KvPool pool((has_states ? 12 : 5) * most, block_length);
       PrefixCache prefixes;
       std::vector<std::unique_ptr<Text>> texts;
       const auto some_ids = [&](std::int64_t n) {
@@ -271,12 +272,11 @@ TEST(PrefixCache, RandomTextsHaveTheirOwnKeys) {
           if (text.ids().size() < 150) text.extend(some_ids(dice.number(1, 12)));
           if (dice.roll() < 0.7) text.cache().snapshot();
           prefixes.keep({}, text.ids(), text.cache(), dice.roll() < 0.5);
-          if (dice.roll() < 0.5) text.cache().drop_snapshots(text.cache().length());
           text.check();
         }
         if (testing::Test::HasFatalFailure()) FAIL() << "step " << step;
       }
-      EXPECT_GT(n_restored, 1000);
+      EXPECT_GT(n_restored, has_states ? 100 : 1000);
       EXPECT_GT(n_evicted, 50);
       EXPECT_GT(n_too_many, 10);
       texts.clear();
