@@ -19,12 +19,14 @@ void keep_first(std::vector<KvBlock>& blocks, std::size_t n) { blocks.resize(std
 KvCache::KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, KvTypes types, KvMemory& memory,
                  std::int64_t block_length)
     : capacity_(capacity), block_length_(std::max<std::int64_t>(1, block_length)), types_(types), memory_(&memory) {
-  for (const CacheLayerConfig& config : layers) {
-    std::visit([&](const auto& layer) { add(layer); }, config);
+  for (const CacheLayerConfig& layer : layers) {
+    layers_.push_back(layer.kv ? std::optional(make_layer(*layer.kv)) : std::nullopt);
+    if (states_.add_layer(layer.states)) continue;
+    throw OutOfCapacity("kv_cache", "no memory for the states of layer {}", layers_.size() - 1);
   }
 }
 
-void KvCache::add(const KvLayerConfig& config) {
+KvLayer KvCache::make_layer(const KvLayerConfig& config) {
   constexpr std::int64_t kLargestElement = 12;  // more than the bytes of a row of one element
   const std::int64_t value_dim = config.value_dim.value_or(config.head_dim);
   const std::int64_t rows[] = {config.n_kv_heads, std::max(capacity_, block_length_), 2,
@@ -39,16 +41,8 @@ void KvCache::add(const KvLayerConfig& config) {
   KvLayer layer{static_cast<std::size_t>(group - groups_.begin()), config.n_kv_heads, {}, {}};
   layer.keys = add_place(*group, config.n_kv_heads, config.head_dim, types_.keys);
   layer.values = add_place(*group, config.n_kv_heads, value_dim, types_.values);
-  layers_.emplace_back(layer);
+  return layer;
 }
-
-void KvCache::add(const CellLayerConfig& config) {
-  const std::int64_t width = config.d_hidden * (config.has_c ? 2 : 1);
-  const std::int64_t sizes[] = {2, width, sizeof(float)};
-  layers_.emplace_back(CellMemory{width, take(checked_product(sizes))});
-}
-
-void KvCache::add(const IdsLayerConfig& config) { layers_.emplace_back(RecentIds{static_cast<std::size_t>(config.n)}); }
 
 /// Extends the blocks of a group by keys or values of one layer.
 KvPlace KvCache::add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width, KvType type) const {
@@ -57,19 +51,31 @@ KvPlace KvCache::add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t
   return place;
 }
 
-std::shared_ptr<std::byte> KvCache::take(std::optional<std::int64_t> bytes) const {
-  std::shared_ptr<std::byte> block = bytes ? memory_->take(*bytes) : nullptr;
+const KvLayer& KvCache::kv_layer(int layer) const {
+  const std::optional<KvLayer>& kv = layers_[static_cast<std::size_t>(layer)];
+  if (!kv) throw InternalError("kv_cache", "layer {} has no keys and values", layer);
+  return *kv;
+}
+
+/// Memory of a block. Snapshots give way to it.
+KvBlock KvCache::take(std::int64_t bytes) {
+  KvBlock block = memory_->take(bytes);
+  while (!block && states_.drop_first_snapshot()) block = memory_->take(bytes);
   if (!block) throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
   return block;
 }
 
+void KvCache::reserve_states() {
+  while (!states_.reserve(*memory_)) {
+    if (states_.drop_first_snapshot()) continue;
+    throw OutOfCapacity("kv_cache", "no memory for the states of a cache of {} tokens", capacity_);
+  }
+}
+
 std::int64_t KvCache::bytes() const {
-  std::int64_t total = 0;
-  for (const LayerState& state : layers_) {
-    if (const auto* cell = std::get_if<CellMemory>(&state)) total += 2 * cell->width * 4;
-    if (const auto* ids = std::get_if<RecentIds>(&state)) total += 2 * static_cast<std::int64_t>(ids->n) * 4;
-    const auto* const layer = std::get_if<KvLayer>(&state);
-    if (layer == nullptr) continue;
+  std::int64_t total = 2 * 4 * states_.n_elements();  // the current and the next
+  for (const std::optional<KvLayer>& layer : layers_) {
+    if (!layer) continue;
     const std::int64_t both = layer->keys.row_bytes() + layer->values.row_bytes();
     const std::int64_t kept = std::min(capacity_, groups_[layer->group].window.value_or(capacity_));
     total += layer->n_kv_heads * kept * both;
@@ -87,7 +93,7 @@ KvPlace KvCache::place_of(const KvPlace& place, std::int64_t kv_head) const {
 }
 
 KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
-  const KvLayer& layer = std::get<KvLayer>(layers_[static_cast<std::size_t>(layer_index)]);
+  const KvLayer& layer = kv_layer(layer_index);
   const KvGroup& group = groups_[layer.group];
   const KvPlace keys = place_of(layer.keys, kv_head), values = place_of(layer.values, kv_head);
   const KvBlocks blocks{group.blocks.data(), block_length_, keys, values};
@@ -96,9 +102,8 @@ KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
 
 /// Copies the first `count` slots of all layers of a group.
 void KvCache::copy_slots(const KvBlock& from, const KvBlock& to, std::size_t group, std::int64_t count) const {
-  for (const LayerState& state : layers_) {
-    const auto* const layer = std::get_if<KvLayer>(&state);
-    if (layer == nullptr || layer->group != group) continue;
+  for (const std::optional<KvLayer>& layer : layers_) {
+    if (!layer || layer->group != group) continue;
     for (std::int64_t head = 0; head < layer->n_kv_heads; ++head) {
       for (const KvPlace& own : {place_of(layer->keys, head), place_of(layer->values, head)}) {
         const auto bytes = static_cast<std::size_t>(count * own.row_bytes());
@@ -130,6 +135,7 @@ void KvCache::reserve(std::int64_t count) {
   }
   try {
     for (std::size_t i = 0; i < groups_.size(); ++i) reserve(i, length_ + count);
+    reserve_states();
   } catch (...) {
     drop_reserved();
     throw;
@@ -137,7 +143,7 @@ void KvCache::reserve(std::int64_t count) {
 }
 
 std::int64_t KvCache::missing_bytes(std::int64_t count) const {
-  std::int64_t total = 0;
+  std::int64_t total = states_.missing_bytes();
   for (const KvGroup& group : groups_) {
     const auto n = static_cast<std::int64_t>(n_blocks(length_ + count)) - std::ssize(group.blocks);
     const auto last = static_cast<std::size_t>(length_ / block_length_);
@@ -150,7 +156,7 @@ std::int64_t KvCache::missing_bytes(std::int64_t count) const {
 }
 
 std::int64_t KvCache::full_bytes(std::int64_t chunk) const {
-  std::int64_t total = 0;
+  std::int64_t total = 2 * states_.block_bytes();
   for (const KvGroup& group : groups_) {
     auto n = static_cast<std::int64_t>(n_blocks(capacity_));
     if (group.window) n = std::min(n, static_cast<std::int64_t>(n_blocks(*group.window + chunk)) + 1);
@@ -160,7 +166,7 @@ std::int64_t KvCache::full_bytes(std::int64_t chunk) const {
 }
 
 std::int64_t KvCache::own_bytes() const {
-  std::int64_t total = 0;
+  std::int64_t total = states_.own_bytes();
   for (const KvGroup& group : groups_) {
     const auto n = std::count_if(group.blocks.begin(), group.blocks.end(),
                                  [](const KvBlock& block) { return block.use_count() == 1; });
@@ -185,7 +191,7 @@ void KvCache::put(std::byte* block, const KvPlace& place, std::int64_t slot, con
 
 void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values, std::int64_t count) {
   reserve(count);
-  const KvLayer& layer = std::get<KvLayer>(layers_[static_cast<std::size_t>(layer_index)]);
+  const KvLayer& layer = kv_layer(layer_index);
   const KvGroup& group = groups_[layer.group];
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t slot = (length_ + i) % block_length_;
@@ -201,82 +207,60 @@ void KvCache::copy_from(const KvCache& other) {
     throw InternalError("kv_cache", "expected a cache of {} tokens in {} layers to copy", capacity_, layers_.size());
   }
   groups_ = other.groups_;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (const auto* from = std::get_if<CellMemory>(&other.layers_[i])) {
-      const CellMemory& to = std::get<CellMemory>(layers_[i]);
-      std::copy_n(from->row(from->current), from->width, to.row(to.current));
-    }
-    if (const auto* from = std::get_if<RecentIds>(&other.layers_[i])) layers_[i] = *from;
-  }
+  states_.copy_from(other.states_);
   length_ = other.length_;
   source_ = other.source_;
   drop_reserved();
 }
 
-const float* KvCache::cell(int layer) const {
-  const CellMemory& memory = std::get<CellMemory>(layers_[static_cast<std::size_t>(layer)]);
-  return memory.row(memory.current);
-}
-
-float* KvCache::next_cell(int layer) {
-  const CellMemory& memory = std::get<CellMemory>(layers_[static_cast<std::size_t>(layer)]);
-  return memory.row(1 - memory.current);
-}
-
-std::span<const std::int32_t> KvCache::recent_ids() const { return std::get<RecentIds>(layers_.front()).ids; }
-
-void KvCache::append_ids(std::span<const std::int32_t> ids) {
-  RecentIds& recent = std::get<RecentIds>(layers_.front());
-  recent.next = recent.ids;
-  recent.next.insert(recent.next.end(), ids.begin(), ids.end());
-  const std::size_t surplus = recent.next.size() - std::min(recent.next.size(), recent.n);
-  recent.next.erase(recent.next.begin(), recent.next.begin() + static_cast<std::ptrdiff_t>(surplus));
-}
-
 void KvCache::advance(std::int64_t count) {
   reserve(count);  // without effect, except in a dry run, which appends nothing
   length_ += count;
-  for (LayerState& state : layers_) {
-    if (auto* cell = std::get_if<CellMemory>(&state)) cell->current = 1 - cell->current;
-    if (auto* ids = std::get_if<RecentIds>(&state)) ids->ids = std::move(ids->next);
-  }
-}
-
-bool KvCache::is_in_blocks() const {
-  return std::all_of(layers_.begin(), layers_.end(),
-                     [](const LayerState& state) { return std::holds_alternative<KvLayer>(state); });
+  states_.advance(length_, kSnapshotInterval);
 }
 
 bool KvCache::holds_all() const {
   const auto keeps_all = [&](const KvGroup& group) { return group.window.value_or(capacity_) >= capacity_; };
-  return is_in_blocks() && std::all_of(groups_.begin(), groups_.end(), keeps_all);
+  return !has_states() && std::all_of(groups_.begin(), groups_.end(), keeps_all);
 }
 
-/// Whether the group has the blocks that a sequence of `length` tokens reads.
-bool KvCache::holds(const KvGroup& group, std::int64_t length) const {
-  const auto first = group.blocks.begin() + group.first_kept(length) / block_length_;
-  const auto end = group.blocks.begin() + static_cast<std::ptrdiff_t>(n_blocks(length));
-  return std::all_of(first, end, [](const KvBlock& block) { return block != nullptr; });
+/// Whether the groups have the blocks that a sequence of `length` tokens reads.
+bool KvCache::holds_blocks(std::int64_t length) const {
+  return std::all_of(groups_.begin(), groups_.end(), [&](const KvGroup& group) {
+    const auto first = group.blocks.begin() + group.first_kept(length) / block_length_;
+    const auto end = group.blocks.begin() + static_cast<std::ptrdiff_t>(n_blocks(length));
+    return std::all_of(first, end, [](const KvBlock& block) { return block != nullptr; });
+  });
 }
 
-bool KvCache::truncate(std::int64_t length) {
+/// The greatest length, at most `length`, to which the cache can return.
+std::int64_t KvCache::nearest(std::int64_t length) const {
+  if (!has_states()) return holds_blocks(length) ? length : 0;
+  const auto can_return = [&](const StateSnapshot& snapshot) {
+    return snapshot.length <= length && holds_blocks(snapshot.length);
+  };
+  const auto last = std::find_if(snapshots().rbegin(), snapshots().rend(), can_return);
+  return last != snapshots().rend() ? last->length : 0;
+}
+
+std::int64_t KvCache::truncate(std::int64_t length) {
   if (length < 0 || length > length_) {
     throw InternalError("kv_cache", "expected a length from 0 to {}, got {}", length_, length);
   }
-  if (length == length_) return true;
-  const auto has_blocks = [&](const KvGroup& group) { return holds(group, length); };
-  if (!is_in_blocks() || !std::all_of(groups_.begin(), groups_.end(), has_blocks)) return false;
-  length_ = length;
+  if (length == length_) return length;
+  length_ = nearest(length);
+  if (has_states()) states_.return_to(length_);
   drop_reserved();
-  return true;
+  return length_;
 }
 
-void KvCache::share(std::int64_t length, std::vector<std::vector<KvBlock>> blocks) {
-  if (!is_in_blocks() || length > capacity_ || blocks.size() != groups_.size()) {
+void KvCache::share(std::int64_t length, std::vector<std::vector<KvBlock>> blocks, StateBlock states) {
+  if (has_states() != (states != nullptr) || length > capacity_ || blocks.size() != groups_.size()) {
     throw InternalError("kv_cache", "expected blocks of {} groups for at most {} tokens, got {} for {}", groups_.size(),
                         capacity_, blocks.size(), length);
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].blocks = std::move(blocks[i]);
+  states_.begin(length, std::move(states));
   length_ = length;
 }
 

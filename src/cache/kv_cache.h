@@ -1,9 +1,10 @@
-// The cache of a sequence: what the layers keep of its earlier tokens. Attention keeps keys and values, a recurrent
-// layer its state, a model of the last few tokens their ids.
+// The cache of a sequence: what the layers keep of its earlier tokens. Attention keeps keys and values, other layers a
+// state (state_cache.h); a stack may have layers of both kinds.
 //
 //   positions        0      1024   2048   3072   4096
 //   full layers      [ 0    ][ 1    ][ 2    ][ 3 ..  ]     blocks of keys and values of all these layers
-//   window layers      -       -     [ 2    ][ 3 ..  ]     the blocks that lie before the window are freed
+//   window layers      -       -     [ 2    ][ 3 ..  ]     the blocks before the window are freed
+//   states                      s       s        s [ ]     those after the last token, and snapshots of earlier ones
 //
 // Blocks are taken when tokens arrive, and are reference-counted: caches of sequences that begin with the same tokens
 // share them. A cache copies a block that others share before it writes to it.
@@ -11,6 +12,9 @@
 // Attention reads the keys and values of earlier tokens from the cache and those of the pass directly; the latter are
 // appended afterwards. So prefill, chunks and decode read the same numbers, and a pass that fails changes no token of
 // the cache.
+//
+// Keys and values can be shared and truncated to any token. States are those after one token, so a cache with states
+// returns to snapshots only, and reads the tokens after the snapshot again.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +23,11 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cache/kv_memory.h"
 #include "cache/kv_spans.h"
+#include "cache/state_cache.h"
 
 namespace vitrine {
 
@@ -34,18 +38,15 @@ struct KvLayerConfig {
   std::optional<std::int64_t> value_dim{};  ///< Elements of a value, if not head_dim.
 };
 
-/// A recurrent layer keeps the state after the last token, in float32.
-struct CellLayerConfig {
-  std::int64_t d_hidden = 0;
-  bool has_c = false;  ///< The state is h and c (an LSTM), else h.
-};
+/// What a layer keeps: keys and values, states, both or neither.
+struct CacheLayerConfig {
+  CacheLayerConfig() = default;
+  CacheLayerConfig(const KvLayerConfig& layer) : kv(layer) {}
+  CacheLayerConfig(std::vector<StateConfig> layer) : states(std::move(layer)) {}
 
-/// The first layer of a model of the last tokens keeps the ids of `n` of them.
-struct IdsLayerConfig {
-  std::int64_t n = 0;
+  std::optional<KvLayerConfig> kv;
+  std::vector<StateConfig> states;
 };
-
-using CacheLayerConfig = std::variant<KvLayerConfig, CellLayerConfig, IdsLayerConfig>;
 
 /// The layers that have the same window, or none. Their keys and values are in the same blocks.
 struct KvGroup {
@@ -64,28 +65,13 @@ struct KvLayer {
   KvPlace keys, values;  ///< Of the first head.
 };
 
-/// The state of a recurrent layer, and that after the tokens of the pass: `[2, width]`.
-struct CellMemory {
-  std::int64_t width = 0;
-  std::shared_ptr<std::byte> rows;
-  int current = 0;
-
-  float* row(int i) const { return reinterpret_cast<float*>(rows.get()) + i * width; }
-};
-
-/// The last ids, oldest first, and those after the tokens of the pass.
-struct RecentIds {
-  std::size_t n = 0;
-  std::vector<std::int32_t> ids{}, next{};
-};
-
-/// The state of a layer between passes.
-using LayerState = std::variant<KvLayer, CellMemory, RecentIds>;
-
-/// One sequence's cache: a state for each layer, and, in a model with an encoder, the cache of its source, whose layers
-/// hold the keys and values of cross-attention. Dense layers have no state.
+/// One sequence's cache, and, in a model with an encoder, the cache of its source, whose layers hold the keys and
+/// values of cross-attention.
 class KvCache {
  public:
+  /// A cache that keeps snapshots has one at each multiple of this length at which a pass ends.
+  static constexpr std::int64_t kSnapshotInterval = 256;
+
   /// `capacity`: the maximum length of the sequence. `block_length`: the number of positions in a block. Throws
   /// OutOfCapacity if the bytes of a full cache do not fit in 63 bits.
   KvCache(const std::vector<CacheLayerConfig>& layers, std::int64_t capacity, KvTypes types, KvMemory& memory,
@@ -98,7 +84,7 @@ class KvCache {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t block_length() const { return block_length_; }
   KvTypes types() const { return types_; }
-  /// Of the states of a full cache, without those of the source and without the parts of blocks that no token uses.
+  /// Of a full cache, without its source, snapshots, and the parts of blocks that no token uses.
   std::int64_t bytes() const;
   /// The cache of the source; null without one. Sequences may share it. It is complete after the pass that reads the
   /// source, and does not change after that.
@@ -120,46 +106,63 @@ class KvCache {
   /// Stores the keys and values, of types(), of `count` tokens from position length() on. Does not change
   /// length(): call advance() after appending to all layers. Throws as reserve() does.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
-  /// The state of a recurrent layer after length() tokens, h and then c, and memory for that after the tokens of this
-  /// pass, which advance() makes the current one.
-  const float* cell(int layer) const;
-  float* next_cell(int layer);
-  /// The last ids before length(), oldest first, at most as many as the first layer keeps.
-  std::span<const std::int32_t> recent_ids() const;
-  /// Keeps the ids of this pass. They are recent_ids() after advance().
-  void append_ids(std::span<const std::int32_t> ids);
+  /// State `number` of a layer after length() tokens, and memory for that after the tokens of this pass, which
+  /// advance() makes the current one. T is float or std::int32_t. A state before the first token is undefined.
+  template <class T>
+  std::span<const T> state(int layer, int number) const {
+    return states_.current<T>(layer, number);
+  }
+  template <class T>
+  std::span<T> next_state(int layer, int number) {
+    reserve_states();
+    return states_.next<T>(layer, number);
+  }
+  /// Whether a layer has a state.
+  bool has_states() const { return !states_.empty(); }
   void advance(std::int64_t count);
-  /// Whether every layer keeps all positions, so that truncate() can return to any length.
+  /// Whether truncate() can return to any length.
   bool holds_all() const;
-  /// Forgets the tokens from `length` on, at most length(). Returns false, and changes nothing, if a layer no longer
-  /// has the state after `length` tokens: a recurrent layer, or a window layer whose blocks have been freed.
-  bool truncate(std::int64_t length);
-  /// Takes over the tokens of another cache of the same layers, capacity and type, and shares its blocks and source.
+  /// Forgets the tokens from `length` on, at most length(). If the cache no longer has what its layers kept of the
+  /// first `length` tokens, it returns to the nearest length below that it has: that of a snapshot, or 0 (as after
+  /// blocks of a window have been freed). Returns the length; the caller feeds the tokens from there on again.
+  std::int64_t truncate(std::int64_t length);
+  /// From now on keeps snapshots of the states: those of snapshot(), and one every kSnapshotInterval tokens. Their
+  /// number is bounded, and they are dropped when memory is short.
+  void keep_snapshots() { states_.keep_snapshots(); }
+  bool keeps_snapshots() const { return states_.keeps_snapshots(); }
+  /// Keeps the states after length() tokens, if the cache keeps snapshots.
+  void snapshot() { states_.snapshot(length_); }
+  std::span<const StateSnapshot> snapshots() const { return states_.snapshots(); }
+  /// Forgets the snapshots of at most `length` tokens.
+  void drop_snapshots(std::int64_t length) { states_.drop_snapshots(length); }
+  std::int64_t snapshot_bytes() const { return states_.block_bytes(); }  ///< 0 without states.
+  /// Takes over the tokens of another cache of the same layers, capacity and type, and shares its memory and source.
   void copy_from(const KvCache& other);
-  /// Whether all that the cache keeps of its tokens is in blocks: no layer is recurrent or keeps ids.
-  bool is_in_blocks() const;
   std::span<const KvGroup> groups() const { return groups_; }
   /// Replaces the tokens by `length` others. `blocks`: those of each group, from position 0 on, of a cache with the
-  /// same layers, type and block length; null before the positions that the group keeps.
-  void share(std::int64_t length, std::vector<std::vector<KvBlock>> blocks);
+  /// same layers, type and block length; null before the positions that the group keeps. `states`: those after `length`
+  /// tokens; null without states.
+  void share(std::int64_t length, std::vector<std::vector<KvBlock>> blocks, StateBlock states = nullptr);
 
  private:
-  void add(const KvLayerConfig& config);
-  void add(const CellLayerConfig& config);
-  void add(const IdsLayerConfig& config);
+  KvLayer make_layer(const KvLayerConfig& config);
   KvPlace add_place(KvGroup& group, std::int64_t n_kv_heads, std::int64_t width, KvType type) const;
-  std::shared_ptr<std::byte> take(std::optional<std::int64_t> bytes) const;
+  const KvLayer& kv_layer(int layer) const;
+  KvBlock take(std::int64_t bytes);
+  void reserve_states();
   KvPlace place_of(const KvPlace& place, std::int64_t kv_head) const;
   void put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
            std::int64_t token) const;
   void copy_slots(const KvBlock& from, const KvBlock& to, std::size_t group, std::int64_t count) const;
   void reserve(std::size_t group, std::int64_t end);
   void drop_reserved();
-  bool holds(const KvGroup& group, std::int64_t length) const;
+  bool holds_blocks(std::int64_t length) const;
+  std::int64_t nearest(std::int64_t length) const;
   std::size_t n_blocks(std::int64_t length) const;
 
-  std::vector<LayerState> layers_;
+  std::vector<std::optional<KvLayer>> layers_;  // none: without keys and values
   std::vector<KvGroup> groups_;
+  StateCache states_;
   std::int64_t capacity_;
   std::int64_t block_length_;
   std::int64_t length_ = 0;

@@ -58,8 +58,8 @@ ChatPrompt ChatSession::prompt(const ChatHistory& conversation, bool drops_oldes
                  max_seq_len());
 }
 
-/// Keeps the longest common prefix of the cache and the prompt, or begins a new cache. The answer has the bits of a
-/// sequence that is planned for this request alone.
+/// Keeps the longest common prefix of the cache and the prompt, or as much of it as the cache can return to. The answer
+/// has the bits of a sequence that is planned for this request alone.
 void ChatSession::prepare_cache(const GenerateRequest& request) {
   const auto& prompt = request.prompt;
   const auto first_other = std::mismatch(prompt.begin(), prompt.end(), cached_.begin(), cached_.end()).first;
@@ -68,9 +68,13 @@ void ChatSession::prepare_cache(const GenerateRequest& request) {
   const std::int64_t planned = std::ssize(prompt) + std::min(max_seq_len() - std::ssize(prompt),
                                                              std::max<std::int64_t>(0, request.max_tokens - 1));
   const std::int64_t capacity = longest_planned_length(context_.model->config(), planned);
-  if (cache_ == nullptr || cache_->capacity() != capacity || !cache_->truncate(common)) {
+  if (cache_ != nullptr && cache_->capacity() == capacity) {
+    cache_->truncate(common);
+  } else {
     cache_ = std::make_shared<KvCache>(context_.make_cache(capacity));
+    cache_->keep_snapshots();
   }
+  cache_->snapshot();  // /undo returns to it
   cached_.resize(static_cast<std::size_t>(cache_->length()));
 }
 

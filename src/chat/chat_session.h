@@ -49,13 +49,13 @@ class ChatSession {
   /// does.
   ChatAnswer answer(GenerateRequest request, const std::function<void(const std::string&)>& show);
 
-  /// Replaces the adapters, which the cached keys and values depend on.
+  /// Replaces the adapters, which what is cached depends on.
   void set_adapters(AppliedAdapters adapters);
 
   const ChatFormat& format() const { return format_; }
   const std::vector<std::int32_t>& stop_ids() const { return stop_ids_; }
   std::int64_t max_seq_len() const { return context_.model->config().max_seq_len; }
-  /// The number of tokens whose keys and values are cached.
+  /// The number of tokens in the cache.
   std::int64_t n_cached() const { return cache_ != nullptr ? cache_->length() : 0; }
 
  private:

@@ -62,11 +62,14 @@ std::int64_t cache_bytes(const GenerateContext& context, std::int64_t n, std::in
   return n * context.model->make_cache(length, context.kv_types, counted).bytes();
 }
 
-/// What prefixes may keep: four sequences as long as the context, unless the caller sets it.
+/// What prefixes may keep: four sequences as long as the context, with their snapshots, unless the caller sets it.
 std::int64_t prefix_bytes(const ServeOptions& o, const GenerateContext& context) {
   if (o.no_prefix_cache) return 0;
   if (o.prefix_memory_mib) return *o.prefix_memory_mib << 20;
-  return cache_bytes(context, 4, std::min<std::int64_t>(context.model->config().max_seq_len, 1 << 20));
+  const std::int64_t length = std::min<std::int64_t>(context.model->config().max_seq_len, 1 << 20);
+  CountedKvMemory counted;
+  const KvCache cache = context.model->make_cache(length, context.kv_types, counted);
+  return 4 * (cache.bytes() + length / KvCache::kSnapshotInterval * cache.snapshot_bytes());
 }
 
 /// The number of positions in a block of the pool: the default, or less if the memory holds few such blocks.

@@ -26,9 +26,11 @@ void Engine::feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget) {
     if (!takes_part(s) || !s.is_reading()) continue;
     if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
     const bool in_one_pass = s.taps() != nullptr && s.taps()->needs_one_pass();
-    const std::int64_t most = in_one_pass ? std::ssize(s.branches().front().ids)
-                                          : std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk);
-    if (!begin(s, feed) || !reserve(s, most, feed)) continue;
+    if (!begin(s, feed)) continue;
+    const std::int64_t most =
+        in_one_pass ? std::ssize(s.branches().front().ids)
+                    : s.until_snapshot(std::clamp<std::int64_t>(budget - feed.n_rows(), 1, kPrefillChunk));
+    if (!reserve(s, most, feed)) continue;
     feed.add(s, 0, most, pass);
     last_read_ = at->first;
   }

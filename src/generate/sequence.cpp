@@ -9,8 +9,7 @@ namespace vitrine {
 namespace {
 
 void check_taps(const GenerateContext& context, const GenerateRequest& request) {
-  const ModelConfig& config = context.model->config();
-  if (config.encoder || !config.layers.empty()) {
+  if (!has_sequence_rows(context.model->config())) {
     throw Unsupported("taps", "the model has an encoder or recurrent layers, whose rows do not belong to one sequence");
   }
   if (request.beam.n_beams > 1) throw Unsupported("taps", "a search has several sequences");

@@ -61,10 +61,13 @@ class Sequence {
 
   /// Lets an empty cache begin with a prefix that the context keeps for others, if there is one.
   void restore_prefix();
-  /// Keeps what the cache holds for others, if the context shares prefixes. `with_last`: also tokens that do not fill a
-  /// block.
+  /// Called after each pass, and before the cache is freed. Keeps what the cache holds for others, if the context
+  /// shares prefixes. `with_last`: also tokens that do not fill a block, and the states after the last token.
   void keep_prefix(bool with_last);
-  /// The number of leading tokens that the first feeds of both sequences have in common.
+  /// The number of tokens to feed next, at most `most`, so that the pass ends where the cache keeps a snapshot.
+  std::int64_t until_snapshot(std::int64_t most) const;
+  /// The number of leading tokens that the first feeds of both sequences have in common, and after which the other one
+  /// keeps a snapshot if there are states.
   std::int64_t n_shared(const Sequence& other) const;
   /// Whether the cache can be freed and computed again.
   bool can_restart() const { return request_.cache == nullptr && request_.beam.n_beams == 1; }
@@ -91,6 +94,9 @@ class Sequence {
   PrefixKey prefix_key() const;
   /// The most leading tokens that need not be fed.
   std::int64_t most_restored() const;
+  /// Where the cache keeps a snapshot for the same prompt and those that continue it: before the prompt's last token,
+  /// whose logits every answer needs, or after it if there is no answer.
+  std::int64_t before_last() const;
   TextSoFar text_of(const Branch& branch) const;
   std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
   std::string text_of(std::span<const std::int32_t> ids) const;

@@ -18,7 +18,9 @@ KvCache Sequence::make_cache(const GenerateContext& context, const GenerateReque
 }
 
 std::shared_ptr<KvCache> Sequence::make_cache(std::int64_t capacity) const {
-  return std::make_shared<KvCache>(make_cache(context_, request_, capacity));
+  auto cache = std::make_shared<KvCache>(make_cache(context_, request_, capacity));
+  if (shares_prefixes()) cache->keep_snapshots();
+  return cache;
 }
 
 std::shared_ptr<KvCache> Sequence::first_cache() const {
@@ -64,19 +66,36 @@ void Sequence::restore_prefix() {
 }
 
 void Sequence::keep_prefix(bool with_last) {
-  if (!shares_prefixes()) return;
   const Branch& branch = branches_.front();
-  const std::int64_t length = branch.cache->length(), block = branch.cache->block_length();
+  KvCache& cache = *branch.cache;
+  const std::int64_t length = cache.length(), block = cache.block_length();
+  if (length == before_last()) cache.snapshot();
+  if (!shares_prefixes()) return;
   if (length / block == n_kept_ / block && (!with_last || length == n_kept_)) return;
-  context_.prefixes->keep(prefix_key(), branch.ids, *branch.cache, with_last);
+  if (with_last) cache.snapshot();
+  context_.prefixes->keep(prefix_key(), branch.ids, cache, with_last);
   n_kept_ = length;
+}
+
+std::int64_t Sequence::before_last() const {
+  return request_.max_tokens > 0 ? std::ssize(request_.prompt) - 1 : std::ssize(request_.prompt);
+}
+
+std::int64_t Sequence::until_snapshot(std::int64_t most) const {
+  const KvCache& cache = *branches_.front().cache;
+  if (!cache.keeps_snapshots()) return most;
+  const std::int64_t length = cache.length(), in_interval = length % KvCache::kSnapshotInterval;
+  const std::int64_t n = std::min(most, KvCache::kSnapshotInterval - in_interval);
+  return length < before_last() ? std::min(n, before_last() - length) : n;
 }
 
 std::int64_t Sequence::n_shared(const Sequence& other) const {
   if (!shares_prefixes() || !other.shares_prefixes() || prefix_key() != other.prefix_key()) return 0;
   const std::span<const std::int32_t> ids = branches_.front().ids, others = other.branches_.front().ids;
   const auto first_other = std::mismatch(ids.begin(), ids.end(), others.begin(), others.end()).first;
-  return std::min<std::int64_t>(first_other - ids.begin(), most_restored());
+  const std::int64_t n = std::min<std::int64_t>(first_other - ids.begin(), most_restored());
+  if (!branches_.front().cache->has_states()) return n;
+  return n >= other.before_last() ? other.before_last() : n - n % KvCache::kSnapshotInterval;
 }
 
 bool Sequence::holds_memory() const { return branches_.front().cache->length() > 0; }

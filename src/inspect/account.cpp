@@ -224,11 +224,10 @@ Account account(const ModelConfig& config, const Workload& workload) {
 double kv_bytes_per_token(const ModelConfig& config, KvTypes kv) {
   double sum = 0;
   for (const CacheLayerConfig& layer : cache_layers(config)) {
-    const auto* attention = std::get_if<KvLayerConfig>(&layer);
-    if (attention == nullptr || attention->window) continue;
-    const std::int64_t value_dim = attention->value_dim.value_or(attention->head_dim);
-    const std::int64_t row = kv_row_bytes(kv.keys, attention->head_dim) + kv_row_bytes(kv.values, value_dim);
-    sum += as_double(attention->n_kv_heads * row);
+    if (!layer.kv || layer.kv->window) continue;
+    const std::int64_t value_dim = layer.kv->value_dim.value_or(layer.kv->head_dim);
+    const std::int64_t row = kv_row_bytes(kv.keys, layer.kv->head_dim) + kv_row_bytes(kv.values, value_dim);
+    sum += as_double(layer.kv->n_kv_heads * row);
   }
   return sum;
 }

@@ -79,7 +79,7 @@ EditedRuns::EditedRuns(const GenerateContext& context, const Tokens& tokens, std
     : context_(context), tokens_(tokens), position_(position) {
   const ModelConfig& config = context.model->config();
   if (config.encoder || !tokens.types.empty()) return;
-  if (!config.layers.empty()) return;  // there is no residual stream to begin with
+  if (!has_stream(config)) return;
   std::vector<SiteId> sites;
   for (int i = 0; i < static_cast<int>(config.n_layers()); ++i) sites.push_back(BlockSite{i}(Site::resid_pre));
   SiteReader reader(sites, [&](Pass&, const SiteId&, const Tensor& value) {
@@ -119,7 +119,7 @@ Pass EditedRuns::make_pass(const Group& group, Arena& arena, std::vector<std::in
     if (first > 0) {
       if (run >= caches_.size()) caches_.push_back(context_.make_cache(whole.length));
       caches_[run].copy_from(*cache_);
-      caches_[run].truncate(first);
+      first = caches_[run].truncate(first);
       segment.cache = &caches_[run];
       segment.position = first;
       segment.length = whole.length - first;

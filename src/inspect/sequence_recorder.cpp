@@ -56,7 +56,7 @@ void refuse_write(const SiteWrite& write, const SiteId& id, bool knows_end) {
 }
 
 void check_has_rows(const ModelConfig& config) {
-  if (config.encoder || !config.layers.empty()) {
+  if (!has_sequence_rows(config)) {
     throw Unsupported("sites", "the model has an encoder or recurrent layers: read its sites by a trace of the text");
   }
 }

@@ -170,7 +170,7 @@ SublayerNames names_of(const Sublayer& sublayer) {
   return std::visit([](const auto& kind) { return names_of(kind); }, sublayer.what);
 }
 
-std::optional<CacheLayerConfig> cache_layer(const Sublayer& sublayer) {
+CacheLayerConfig cache_layer(const Sublayer& sublayer) {
   return std::visit([](const auto& kind) { return cache_layer(kind); }, sublayer.what);
 }
 
@@ -253,6 +253,10 @@ bool is_bidirectional(const StackConfig& config) {
   });
 }
 
+bool has_stream(const StackConfig& config) { return config.layers.empty(); }
+
+bool has_sequence_rows(const ModelConfig& config) { return !config.encoder && has_stream(config); }
+
 bool is_constant(const ModelConfig& config, std::string_view name) {
   if (name == "unembed.bias") return !config.head.is_bias_trained;
   if (!name.ends_with("pos_embed.weight")) return false;
@@ -276,30 +280,31 @@ std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config) {
   std::vector<CacheLayerConfig> layers;
   if (is_bidirectional(config)) return layers;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    if (const RecurrentConfig* const recurrent = recurrent_layer(config, i)) {
-      layers.push_back(CellLayerConfig{recurrent->d_hidden, recurrent->has_c()});
-    } else if (i == 0) {
-      layers.push_back(IdsLayerConfig{config.embedding.context - 1});
-    }
+    CacheLayerConfig& layer = layers.emplace_back();
+    if (const RecurrentConfig* const recurrent = recurrent_layer(config, i)) layer = cache_layer(*recurrent);
   }
   for (const BlockConfig& block : config.blocks) {
+    CacheLayerConfig& layer = layers.emplace_back();
     for (const Sublayer& sublayer : block.sublayers) {
-      if (std::holds_alternative<CrossAttentionConfig>(sublayer.what)) continue;
-      const auto layer = cache_layer(sublayer);
-      if (layer) layers.push_back(*layer);
+      if (names_of(sublayer).is_cross) continue;  // in the cache of the source
+      const CacheLayerConfig own = cache_layer(sublayer);
+      if (own.kv) layer.kv = own.kv;
+      layer.states.insert(layer.states.end(), own.states.begin(), own.states.end());
     }
   }
+  const std::int64_t context = config.embedding.context;
+  if (context > 1) layers.front().states.push_back({"ids", {context - 1}, StateType::i32});  // the first layer is dense
   return layers;
 }
 
 std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
   std::vector<CacheLayerConfig> layers;
   for (const BlockConfig& block : config.blocks) {
-    if (const auto* const cross = find<CrossAttentionConfig>(block)) layers.push_back(*cache_layer(*cross));
+    if (const auto* const cross = find<CrossAttentionConfig>(block)) layers.push_back(cache_layer(*cross));
   }
   const RecurrentConfig* const first = recurrent_layer(config, 0);
   if (first != nullptr && first->d_attention) {
-    layers.push_back(KvLayerConfig{1, *first->d_attention, {}, config.encoder->output_width()});
+    layers.emplace_back(KvLayerConfig{1, *first->d_attention, {}, config.encoder->output_width()});
   }
   return layers;
 }

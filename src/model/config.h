@@ -180,7 +180,7 @@ struct ModelConfig : StackConfig {
 void validate(const ModelConfig& config, std::string_view where);
 
 SublayerNames names_of(const Sublayer& sublayer);
-std::optional<CacheLayerConfig> cache_layer(const Sublayer& sublayer);
+CacheLayerConfig cache_layer(const Sublayer& sublayer);
 /// Those of sublayer `i`.
 SumSites sum_sites(const BlockConfig& block, std::size_t i);
 /// The number in the name of the norms of sublayer `i`: `ln2` for 2. An FFN after cross-attention has 3.
@@ -199,6 +199,13 @@ std::int64_t most_heads(const StackConfig& config);
 
 /// Whether a layer reads later positions. Such a stack has no cache, and does not predict the next token.
 bool is_bidirectional(const StackConfig& config);
+
+/// Whether all layers add to a residual stream (hook_resid_pre), so that a pass can begin at any of them.
+bool has_stream(const StackConfig& config);
+
+/// Whether the rows at every site belong to tokens of one sequence each, in order. Those of an encoder belong to
+/// sources; cells visit the rows of all sequences step by step.
+bool has_sequence_rows(const ModelConfig& config);
 
 /// Whether training never changes the parameter that for_each_param calls `name`.
 bool is_constant(const ModelConfig& config, std::string_view name);

@@ -9,6 +9,8 @@
 namespace vitrine {
 namespace {
 
+bool keeps_something(const CacheLayerConfig& layer) { return layer.kv.has_value() || !layer.states.empty(); }
+
 /// The first site that the pass does not need: taps want no value from there on, and the keys and values of all layers
 /// have been appended to the caches. nullopt if the pass needs all blocks.
 std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
@@ -28,7 +30,7 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
     for (int i = 0; i < static_cast<int>(config.blocks.size()); ++i) {
       for (const Sublayer& sublayer : config.blocks[static_cast<std::size_t>(i)].sublayers) {
         const SublayerNames names = names_of(sublayer);
-        if (!cache_layer(sublayer) || (names.is_cross && !crosses)) continue;
+        if (!keeps_something(cache_layer(sublayer)) || (names.is_cross && !crosses)) continue;
         const BlockSite at{i, stack, names.is_cross};
         end = names.kept ? at(*names.kept) : at(names.post).scale;
       }
@@ -77,8 +79,7 @@ KvCache Model::make_cache(std::int64_t capacity, KvTypes types, KvMemory& memory
   }
   std::vector<CacheLayerConfig> layers = cache_layers(config_);
   for (CacheLayerConfig& layer : layers) {
-    auto* const kv = std::get_if<KvLayerConfig>(&layer);
-    if (kv != nullptr && reach == KvReach::all) kv->window.reset();
+    if (layer.kv && reach == KvReach::all) layer.kv->window.reset();
   }
   return KvCache(layers, capacity, types, memory);
 }

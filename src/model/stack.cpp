@@ -101,12 +101,10 @@ std::vector<std::int32_t> ids_in_context(const Pass& p, Stack stack, const Embed
       all.resize(all.size() + own.size() * (n_before + 1));
       continue;
     }
-    if (s.cache != nullptr && stack != Stack::encoder) {
-      const std::span<const std::int32_t> earlier = s.cache->recent_ids();
-      std::copy(earlier.begin(), earlier.end(), text.end() - static_cast<std::ptrdiff_t>(earlier.size()));
-      s.cache->append_ids(own);
-    }
+    const bool is_cached = s.cache != nullptr && stack != Stack::encoder;
+    if (is_cached && s.position > 0) std::ranges::copy(s.cache->state<std::int32_t>(0, 0), text.begin());
     text.insert(text.end(), own.begin(), own.end());
+    if (is_cached) std::copy_n(text.end() - c.context + 1, n_before, s.cache->next_state<std::int32_t>(0, 0).begin());
     for (auto row = text.begin(); row + static_cast<std::ptrdiff_t>(n_before) != text.end(); ++row) {
       all.insert(all.end(), row, row + c.context);
     }

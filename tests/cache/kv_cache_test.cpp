@@ -20,11 +20,24 @@ float element(int layer, bool is_value, std::int64_t position, std::int64_t head
   return static_cast<float>(((position * 4 + head) * 8 + i) * 4 + layer * 2 + (is_value ? 1 : 0));
 }
 
+/// Whether a sequence has states in addition to its keys and values: two in a layer of their own.
+enum class States { no, yes };
+
+std::vector<CacheLayerConfig> with_states(const std::vector<KvLayerConfig>& layers, States states) {
+  std::vector<CacheLayerConfig> all(layers.begin(), layers.end());
+  if (states == States::yes) {
+    all.push_back(std::vector<StateConfig>{{"sums", {2, 3}}, {"ids", {5}, StateType::i32}});
+  }
+  return all;
+}
+
 class Sequence {
  public:
-  Sequence(std::vector<KvLayerConfig> layers, std::int64_t capacity, std::int64_t block_length = 2,
-           KvMemory& memory = system_kv_memory())
-      : layers_(layers), cache_({layers.begin(), layers.end()}, capacity, KvType::f32, memory, block_length) {}
+  Sequence(const std::vector<KvLayerConfig>& layers, std::int64_t capacity, std::int64_t block_length = 2,
+           KvMemory& memory = system_kv_memory(), States states = States::no)
+      : layers_(layers), cache_(with_states(layers, states), capacity, KvType::f32, memory, block_length) {
+    if (states == States::yes) cache_.keep_snapshots();
+  }
 
   /// Appends tokens, to whose elements `stamp` is added.
   void feed(std::int64_t count, float stamp = 0) {
@@ -35,16 +48,22 @@ class Sequence {
                  values = rows(static_cast<int>(layer), true, count);
       cache_.append(static_cast<int>(layer), {as_bytes(keys)}, {as_bytes(values)}, count);
     }
+    if (cache_.has_states()) {
+      const int layer = static_cast<int>(layers_.size());
+      std::ranges::fill(cache_.next_state<float>(layer, 0), sum());
+      std::ranges::fill(cache_.next_state<std::int32_t>(layer, 1), static_cast<std::int32_t>(stamps_.size()));
+    }
     cache_.advance(count);
   }
   void copy_from(const Sequence& other) {
     cache_.copy_from(other.cache_);
     stamps_ = other.stamps_;
   }
-  bool truncate(std::int64_t length) {
-    if (!cache_.truncate(length)) return false;
-    stamps_.resize(static_cast<std::size_t>(length));
-    return true;
+  std::int64_t truncate(std::int64_t length) {
+    const std::int64_t kept = cache_.truncate(length);
+    EXPECT_EQ(cache_.length(), kept);
+    stamps_.resize(static_cast<std::size_t>(kept));
+    return kept;
   }
 
   /// The spans hold the positions that each layer keeps, and every part of them.
@@ -62,12 +81,25 @@ class Sequence {
         ASSERT_TRUE(spans.within(first - 2, first).empty());
       }
     }
+    if (!cache_.has_states() || cache_.length() == 0) return;
+    const int layer = static_cast<int>(layers_.size());
+    ASSERT_EQ(cache_.state<float>(layer, 0).size(), 6U);
+    ASSERT_EQ(cache_.state<std::int32_t>(layer, 1).size(), 5U);
+    for (const float value : cache_.state<float>(layer, 0)) ASSERT_EQ(value, sum());
+    for (const std::int32_t value : cache_.state<std::int32_t>(layer, 1)) ASSERT_EQ(value, cache_.length());
   }
 
   KvCache& cache() { return cache_; }
 
  private:
   static const std::byte* as_bytes(const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
+
+  /// What the float state is after the tokens: it depends on all of them.
+  float sum() const {
+    float sum = 0;
+    for (const float stamp : stamps_) sum = 0.75f * sum + stamp + 1;
+    return sum;
+  }
 
   float expected(int layer, bool is_value, std::int64_t position, std::int64_t head, std::int64_t i) const {
     return element(layer, is_value, position, head, i) + stamps_[static_cast<std::size_t>(position)];
@@ -257,6 +289,8 @@ TEST(KvCache, ThrowsForImpossibleSizes) {
   EXPECT_THROW(make({1, 1, std::nullopt}, -1), OutOfCapacity);
   EXPECT_THROW(make({1, 1, -3}, 5), OutOfCapacity);
   EXPECT_THROW(make({1, -1, 3}, 5), OutOfCapacity);
+  EXPECT_THROW(KvCache({std::vector<StateConfig>{{"s", {kMost / 4, 2}}}}, 5, KvType::f32), OutOfCapacity);
+  EXPECT_THROW(KvCache({std::vector<StateConfig>{{"s", {kMost / 8}}}}, 5, KvType::f32), OutOfCapacity);
 }
 
 /// The resident memory of the process, in bytes.
@@ -280,41 +314,139 @@ TEST(KvCache, TruncatesIfTheTokensAreStillThere) {
   Sequence full({{2, 3, std::nullopt}, {1, 4, std::nullopt}}, 20);
   full.feed(12);
   EXPECT_TRUE(full.cache().holds_all());
-  ASSERT_TRUE(full.truncate(5));
-  EXPECT_EQ(full.cache().length(), 5);
+  ASSERT_EQ(full.truncate(5), 5);
   full.check();
   full.feed(9);
   full.check();
-  EXPECT_TRUE(full.truncate(0));
+  EXPECT_EQ(full.truncate(0), 0);
   EXPECT_THROW(full.truncate(1), InternalError);
 
   Sequence window({{2, 3, std::nullopt}, {1, 4, 6}}, 20);
   EXPECT_FALSE(window.cache().holds_all());
   window.feed(9);
-  ASSERT_TRUE(window.truncate(7)) << "blocks before the window are freed with the next tokens";
+  ASSERT_EQ(window.truncate(7), 7) << "blocks before the window are freed with the next tokens";
   window.feed(3);
   window.feed(1);
-  EXPECT_FALSE(window.truncate(9)) << "the window began at position 3, whose block has been freed";
-  EXPECT_EQ(window.cache().length(), 11);
-  ASSERT_TRUE(window.truncate(10));
+  ASSERT_EQ(window.truncate(10), 10);
   window.check();
-  EXPECT_TRUE(window.truncate(10));
+  EXPECT_EQ(window.truncate(10), 10);
+  window.feed(1);
+  EXPECT_EQ(window.truncate(9), 0) << "the window began at position 3, whose block has been freed";
+  window.feed(4);
+  window.check();
+}
 
-  KvCache cells({CellLayerConfig{3, false}}, 20, KvType::f32);
-  cells.advance(2);
-  EXPECT_TRUE(cells.truncate(2));
-  EXPECT_FALSE(cells.truncate(1));
+TEST(KvCache, ReturnsToTheNearestSnapshot) {
+  for (const std::vector<KvLayerConfig>& layers :
+       {std::vector<KvLayerConfig>{}, {{2, 3, std::nullopt}}, {{1, 2, std::nullopt}, {1, 2, 9}}}) {
+    KvPool pool(1 << 20, 4);
+    Sequence sequence(layers, 600, 4, pool, States::yes);
+    EXPECT_FALSE(sequence.cache().holds_all());
+    sequence.feed(3);
+    sequence.cache().snapshot();
+    sequence.feed(4);
+    sequence.cache().snapshot();
+    sequence.cache().snapshot();
+    EXPECT_EQ(sequence.cache().snapshots().size(), 2U);
+    sequence.feed(2);
+    EXPECT_EQ(sequence.truncate(9), 9) << "nothing is forgotten";
+    EXPECT_EQ(sequence.truncate(8), 7);
+    sequence.check();
+    sequence.feed(1, 16384);
+    sequence.check();
+    EXPECT_EQ(sequence.truncate(7), 7) << "a snapshot may be used again";
+    sequence.check();
+    EXPECT_EQ(sequence.truncate(6), 3);
+    sequence.check();
+    EXPECT_EQ(sequence.truncate(2), 0);
+    EXPECT_EQ(sequence.cache().snapshots().size(), 0U);
+    sequence.check();
+    sequence.feed(256);
+    sequence.feed(200);
+    sequence.feed(1);
+    sequence.check();
+    const bool has_window = layers.size() > 1;
+    EXPECT_EQ(sequence.truncate(300), has_window ? 0 : 256) << "its window has been freed";
+    sequence.check();
+  }
+}
+
+TEST(KvCache, KeepsSnapshotsOnlyOnRequestAndBounded) {
+  KvPool pool(1 << 20, 4);
+  constexpr std::int64_t kBlock = 2 * 64;  // of both states
+  KvCache cache(with_states({}, States::yes), 1 << 20, KvType::f32, pool);
+  const auto feed = [&](std::int64_t n) {
+    std::ranges::fill(cache.next_state<float>(0, 0), static_cast<float>(cache.length() + n));
+    cache.advance(n);
+  };
+  for (int i = 0; i < 10; ++i) feed(256);
+  cache.snapshot();
+  EXPECT_TRUE(cache.snapshots().empty());
+  EXPECT_EQ(pool.used_bytes(), 2 * kBlock) << "the current state and the next";
+  EXPECT_EQ(cache.snapshot_bytes(), kBlock);
+  EXPECT_EQ(cache.bytes(), 2 * (6 + 5) * 4);
+  cache.keep_snapshots();
+  for (int i = 0; i < 400; ++i) feed(64);
+  const std::span<const StateSnapshot> kept = cache.snapshots();
+  EXPECT_EQ(kept.size(), StateCache::kMostSnapshots);
+  EXPECT_LE(pool.used_bytes(), (std::ssize(kept) + 2) * kBlock);
+  EXPECT_EQ(kept.back().length, cache.length());
+  for (std::size_t i = 2; i < kept.size(); ++i) {
+    const std::int64_t gap = kept[i].length - kept[i - 1].length, distance = cache.length() - kept[i - 1].length;
+    EXPECT_LE(gap, std::max<std::int64_t>(256, distance / 2)) << "after " << kept[i - 1].length;
+  }
+  for (const StateSnapshot& snapshot : kept) {
+    KvCache copy(with_states({}, States::yes), 1 << 20, KvType::f32, pool);
+    copy.copy_from(cache);
+    EXPECT_EQ(copy.truncate(snapshot.length), snapshot.length);
+    EXPECT_EQ(copy.state<float>(0, 0).front(), static_cast<float>(snapshot.length));
+  }
+  cache.drop_snapshots(kept[3].length);
+  EXPECT_EQ(cache.snapshots().size(), StateCache::kMostSnapshots - 4);
+}
+
+TEST(KvCache, SnapshotsGiveWayWhenMemoryIsShort) {
+  constexpr std::int64_t kState = 2 * 64, kBlock = 2 * 4 * 4 * 4;
+  KvPool pool(3 * kState + 2 * kBlock, 4);
+  Sequence sequence({{1, 4, std::nullopt}}, 100, 4, pool, States::yes);
+  for (int i = 0; i < 5; ++i) {
+    sequence.feed(1);
+    sequence.cache().snapshot();
+    sequence.check();
+  }
+  EXPECT_EQ(sequence.cache().snapshots().size(), 3U);
+  sequence.cache().reserve(5);
+  EXPECT_LT(sequence.cache().snapshots().size(), 3U);
+  sequence.feed(5);
+  sequence.check();
+  EXPECT_THROW(sequence.cache().reserve(40), OutOfCapacity);
+  sequence.check();
+}
+
+TEST(KvCache, StatesAreFoundByLayerNumberAndType) {
+  CacheLayerConfig both(KvLayerConfig{1, 2, std::nullopt});
+  both.states = {{"s", {3}}};
+  KvCache cache({KvLayerConfig{1, 2, std::nullopt}, CacheLayerConfig(), both}, 8, KvType::f32);
+  EXPECT_EQ(cache.next_state<float>(2, 0).size(), 3U);
+  EXPECT_THROW(cache.next_state<float>(2, 1), InternalError);
+  EXPECT_THROW(cache.next_state<std::int32_t>(2, 0), InternalError);
+  EXPECT_THROW(cache.next_state<float>(0, 0), InternalError);
+  EXPECT_TRUE(cache.past(2, 0).empty());
+  EXPECT_THROW(cache.past(1, 0), InternalError);
 }
 
 /// Copies share blocks. Each continues with tokens of its own, which the others do not see.
 TEST(KvCache, CopiesShareBlocksUntilTheyWrite) {
   const std::vector<KvLayerConfig> layers = {{2, 3, std::nullopt}, {1, 2, 5}};
-  for (std::int64_t length = 0; length <= 9; ++length) {
+  for (std::int64_t i = 0; i < 20; ++i) {
+    const std::int64_t length = i % 10;
+    const States states = i < 10 ? States::no : States::yes;
     KvPool pool(1 << 20, 4);
-    Sequence first(layers, 20, 4, pool);
+    Sequence first(layers, 20, 4, pool, states);
     if (length > 0) first.feed(length);
+    first.cache().snapshot();
     const std::int64_t used = pool.used_bytes();
-    Sequence second(layers, 20, 4, pool);
+    Sequence second(layers, 20, 4, pool, states);
     second.copy_from(first);
     second.check();
     EXPECT_EQ(pool.used_bytes(), used) << "a copy takes no memory";
@@ -324,7 +456,7 @@ TEST(KvCache, CopiesShareBlocksUntilTheyWrite) {
     first.feed(7);
     first.check();
     second.check();
-    ASSERT_TRUE(second.truncate(length));
+    ASSERT_EQ(second.truncate(length), length);
     second.feed(1);
     second.check();
     first.check();
@@ -361,7 +493,7 @@ TEST(KvPool, IsExhaustedAtItsCapacity) {
     EXPECT_THROW(first.cache().reserve(1), OutOfCapacity) << "needs two blocks";
     EXPECT_EQ(pool.used_bytes(), 6 * kBlock) << "nothing is kept of a failed reservation";
     first.check();
-    ASSERT_TRUE(second.truncate(4));
+    ASSERT_EQ(second.truncate(4), 4);
     EXPECT_EQ(pool.used_bytes(), 4 * kBlock);
     first.cache().reserve(4);
     EXPECT_EQ(pool.used_bytes(), 6 * kBlock);
@@ -390,16 +522,17 @@ TEST(KvPool, RandomSharingLosesNoToken) {
   const auto number = [&](std::int64_t n) {
     return static_cast<std::int64_t>(uniform(11, 0, draw++) * static_cast<double>(n));
   };
-  for (const std::int64_t block_length : {1, 3, 4}) {
+  for (const auto& [block_length, states] :
+       {std::pair(1, States::no), {3, States::no}, {4, States::no}, {1, States::yes}, {3, States::yes}}) {
     KvPool pool(40'000, block_length);
     std::vector<std::unique_ptr<Sequence>> sequences;
-    int n_exhausted = 0;
+    int n_exhausted = 0, n_returned = 0;
     for (int step = 0; step < 3000; ++step) {
       const auto at = static_cast<std::size_t>(number(std::ssize(sequences)));
       if (const std::int64_t action = number(8); action == 0 || sequences.empty()) {
-        sequences.push_back(std::make_unique<Sequence>(layers, 60, block_length, pool));
+        sequences.push_back(std::make_unique<Sequence>(layers, 60, block_length, pool, states));
       } else if (action == 1) {
-        auto copy = std::make_unique<Sequence>(layers, 60, block_length, pool);
+        auto copy = std::make_unique<Sequence>(layers, 60, block_length, pool, states);
         copy->copy_from(*sequences[at]);
         sequences.push_back(std::move(copy));
       } else if (action == 2 && sequences.size() > 5) {
@@ -407,13 +540,15 @@ TEST(KvPool, RandomSharingLosesNoToken) {
       } else if (action == 3) {
         KvCache& cache = sequences[at]->cache();
         const std::int64_t length = std::max<std::int64_t>(0, cache.length() - number(12));
-        sequences[at]->truncate(length);
+        const std::int64_t kept = sequences[at]->truncate(length);
+        n_returned += kept > 0 && kept < length ? 1 : 0;
       } else {
         KvCache& cache = sequences[at]->cache();
         const std::int64_t count = number(std::min<std::int64_t>(20, cache.capacity() - cache.length() + 1));
         try {
           cache.reserve(count);
           sequences[at]->feed(count, static_cast<float>(number(1000) * 16384));
+          if (number(2) == 0) cache.snapshot();
         } catch (const OutOfCapacity&) {
           ++n_exhausted;
           sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(at));
@@ -424,6 +559,7 @@ TEST(KvPool, RandomSharingLosesNoToken) {
       if (testing::Test::HasFatalFailure()) FAIL() << "step " << step;
     }
     EXPECT_GT(n_exhausted, 10);
+    EXPECT_EQ(n_returned > 10, states == States::yes);
     sequences.clear();
     EXPECT_EQ(pool.used_bytes(), 0);
   }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "checkpoint/gguf_export.h"
+#include "checkpoint/init.h"
 #include "generate/generator.h"
 #include "generate/prefix_cache.h"
 #include "support/data.h"
@@ -142,15 +143,6 @@ INSTANTIATE_TEST_SUITE_P(Goldens, EngineMemory,
                                          "llama_dynamic_rope", "qwen3_moe"),
                          [](const auto& of) { return of.param; });
 
-TEST(EngineMemoryTypes, IntegerWeightsAndCaches) {
-  const TempFolder temp;
-  ThreadPool pool(2);
-  write_gguf(temp / "q8_0.gguf", load_checkpoint(source_dir() + "/models/default"), DType::q8_0, {}, pool);
-  const Checkpoint quantized = load_checkpoint(temp / "q8_0.gguf");
-  expect_no_influence(*quantized.model, KvType::f32, 2);
-  expect_no_influence(*quantized.model, KvTypes(KvType::int8, KvType::int4), 2);
-}
-
 /// What a second request reports after a first one of the same engine has ended.
 std::int64_t cached_after(const Model& model, GenerateRequest first, GenerateRequest second) {
   ThreadPool threads(2);
@@ -164,6 +156,135 @@ std::int64_t cached_after(const Model& model, GenerateRequest first, GenerateReq
   const GenerateResult got = generate(context, {&second, 1})[0];
   EXPECT_EQ(tokens_of(got), tokens_of(expected));
   return got.cached_tokens;
+}
+
+/// A model of cells or of the last tokens, with a context of 1024 tokens.
+Checkpoint stateful_checkpoint(const std::string& layers, const std::string& folder) {
+  ThreadPool pool(1);
+  Json config = {{"model_type", "vitrine"}, {"layers", layers}, {"d_model", 6},       {"d_hidden", 10},
+                 {"n_layers", 2},           {"vocab_size", 40}, {"max_seq_len", 1024}};
+  if (layers == "dense") config["context"] = 4;
+  init_checkpoint(config, "test", folder, DType::f32, 3, pool);
+  return load_checkpoint(folder);
+}
+
+class EngineStates : public testing::TestWithParam<std::string> {
+ protected:
+  const TempFolder folder_;
+  const Checkpoint checkpoint_ = stateful_checkpoint(GetParam(), folder_ / "m");
+  const Model& model_ = *checkpoint_.model;
+};
+
+TEST_P(EngineStates, SharingAndRestartsChangeNoToken) { expect_no_influence(model_, KvType::f32, 24); }
+
+TEST_P(EngineStates, PromptsBeginAtSnapshots) {
+  GenerateRequest first;
+  first.prompt = some_ids(model_, 700, 1);
+  first.max_tokens = 4;
+  first.n_logprobs = 1;
+  EXPECT_EQ(cached_after(model_, first, first), 699) << "the last token's logits are needed";
+  GenerateRequest second = first;
+  second.prompt.push_back(3);
+  EXPECT_EQ(cached_after(model_, first, second), 700);
+  second.prompt[600] ^= 1;
+  EXPECT_EQ(cached_after(model_, first, second), 512);
+  second.prompt[511] ^= 1;
+  EXPECT_EQ(cached_after(model_, first, second), 256);
+  second.prompt[0] ^= 1;
+  EXPECT_EQ(cached_after(model_, first, second), 0);
+  second = first;
+  second.owner = "other";
+  EXPECT_EQ(cached_after(model_, first, second), 0);
+
+  second = first;  // a text that continues the first one and its answer
+  ThreadPool pool(1);
+  const GenerateResult answer = generate({&model_, &pool, &default_kernels()}, {&first, 1})[0];
+  second.prompt.insert(second.prompt.end(), answer.ids.begin(), answer.ids.end());
+  second.prompt.push_back(3);
+  EXPECT_EQ(cached_after(model_, first, second), 703) << "the last token that was drawn was not fed";
+}
+
+/// A cache that is truncated is read again from its nearest snapshot on, and has the bits of a new one.
+TEST_P(EngineStates, TruncatedCachesHaveTheBitsOfNewOnes) {
+  ThreadPool pool(2);
+  const GenerateContext context{&model_, &pool, &default_kernels()};
+  GenerateRequest request;
+  request.prompt = some_ids(model_, 600, 1);
+  request.max_tokens = 30;
+  request.n_logprobs = 2;
+  request.sampling = {.temperature = 1.0, .top_k = 0, .top_p = 1};
+  const GenerateResult first = generate(context, {&request, 1})[0];
+  for (const auto& [length, kept] : {std::pair(629, 629), {628, 599}, {599, 599}, {598, 512}, {300, 256}, {255, 0}}) {
+    GenerateRequest again = request;
+    again.cache = std::make_shared<KvCache>(context.make_cache(1024));
+    again.cache->keep_snapshots();
+    ASSERT_EQ(tokens_of(generate(context, {&again, 1})[0]), tokens_of(first));
+    ASSERT_EQ(again.cache->length(), 629);
+    EXPECT_EQ(again.cache->truncate(length), kept);
+    again.prompt.insert(again.prompt.end(), first.ids.begin(), first.ids.end() - 1);
+    again.prompt.resize(static_cast<std::size_t>(length));
+    for (const std::int32_t id : {5, 6, 7}) again.prompt.push_back(id);
+    GenerateRequest fresh = again;
+    fresh.cache = nullptr;
+    const GenerateResult expected = generate(context, {&fresh, 1})[0];
+    EXPECT_EQ(tokens_of(generate(context, {&again, 1})[0]), tokens_of(expected)) << length;
+  }
+}
+
+/// Beams copy each other's states, also in a cache that was truncated.
+TEST_P(EngineStates, BeamsContinueFromSnapshots) {
+  ThreadPool pool(2);
+  const GenerateContext context{&model_, &pool, &default_kernels()};
+  GenerateRequest request;
+  request.prompt = some_ids(model_, 300, 1);
+  request.sampling.temperature = 0;
+  request.max_tokens = 6;
+  GenerateRequest again = request;
+  again.cache = std::make_shared<KvCache>(context.make_cache(1024));
+  again.cache->keep_snapshots();
+  generate(context, {&again, 1});
+  EXPECT_EQ(again.cache->truncate(290), 256);
+  request.beam = again.beam = {.n_beams = 3, .n_best = 3};
+  const GenerateResult expected = generate(context, {&request, 1})[0], got = generate(context, {&again, 1})[0];
+  ASSERT_EQ(got.hypotheses.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(got.hypotheses[i].ids, expected.hypotheses[i].ids);
+    EXPECT_EQ(got.hypotheses[i].score, expected.hypotheses[i].score);
+  }
+}
+
+/// However many texts are read, the idle snapshots stay below the limit, and running sequences find memory.
+TEST_P(EngineStates, SnapshotsRespectTheLimits) {
+  ThreadPool threads(2);
+  GenerateContext context{&model_, &threads, &default_kernels()};
+  KvPool sizes(std::int64_t{1} << 40, 16);
+  const std::int64_t snapshot = model_.make_cache(1024, KvType::f32, sizes).snapshot_bytes();
+  ASSERT_GT(snapshot, 0);
+  KvPool pool(4 * snapshot, 16);
+  PrefixCache prefixes(snapshot);
+  context.kv_memory = &pool;
+  context.prefixes = &prefixes;
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    GenerateRequest request;
+    request.prompt = some_ids(model_, 700, i);
+    request.max_tokens = 40;
+    const GenerateResult expected = generate({&model_, &threads, &default_kernels()}, {&request, 1})[0];
+    EXPECT_EQ(generate(context, {&request, 1})[0].ids, expected.ids);
+    EXPECT_LE(prefixes.idle_bytes(), snapshot);
+    EXPECT_EQ(prefixes.idle_bytes(), pool.used_bytes());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Own, EngineStates, testing::Values("lstm", "gru", "rnn", "dense"),
+                         [](const auto& of) { return of.param; });
+
+TEST(EngineMemoryTypes, IntegerWeightsAndCaches) {
+  const TempFolder temp;
+  ThreadPool pool(2);
+  write_gguf(temp / "q8_0.gguf", load_checkpoint(source_dir() + "/models/default"), DType::q8_0, {}, pool);
+  const Checkpoint quantized = load_checkpoint(temp / "q8_0.gguf");
+  expect_no_influence(*quantized.model, KvType::f32, 2);
+  expect_no_influence(*quantized.model, KvTypes(KvType::int8, KvType::int4), 2);
 }
 
 TEST(EnginePrefixes, AreReusedTokenByToken) {

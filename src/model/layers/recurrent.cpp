@@ -27,8 +27,8 @@ Tensor bridged(Pass& p, Bridge bridge, const LinearParams& w, const Tensor& forw
 }
 
 /// The states of the segments before their first rows: row `source` of `of_sources`, if the pass has read the source;
-/// else that of the cache, at `offset`; else 0.
-Tensor first_states(Pass& p, BlockSite at, const Tensor& of_sources, std::int64_t d, std::int64_t offset) {
+/// else state `number` of the layer in the cache; else 0.
+Tensor first_states(Pass& p, BlockSite at, const Tensor& of_sources, std::int64_t d, int number) {
   const std::vector<Segment>& segments = p.segments_of(at.stack);
   if (!has_caches(segments)) {
     if (of_sources.data == nullptr) return {};
@@ -41,7 +41,7 @@ Tensor first_states(Pass& p, BlockSite at, const Tensor& of_sources, std::int64_
     const Segment& s = segments[i];
     const float* from = nullptr;
     if (s.position > 0) {
-      from = s.cache->cell(at.layer) + offset;
+      from = s.cache->state<float>(at.layer, number).data();
     } else if (of_sources.data != nullptr && s.source >= 0) {
       from = of_sources.row(s.source);
     }
@@ -58,7 +58,7 @@ CellStates first_states(Pass& p, BlockSite at, const RecurrentConfig& c, const R
     if (c.has_c()) cell = bridged(p, *c.bridge, w.bridge_c, source->forward.c, source->reverse.c);
   }
   CellStates first{first_states(p, at, h, c.d_hidden, 0), {}};
-  if (c.has_c()) first.c = first_states(p, at, cell, c.d_hidden, c.d_hidden);
+  if (c.has_c()) first.c = first_states(p, at, cell, c.d_hidden, 1);
   return first;
 }
 
@@ -92,10 +92,11 @@ CellStates make_cell_states(Pass& p, std::int64_t n, const RecurrentConfig& c) {
 void keep(const Pass& p, BlockSite at, const CellStates& last, const std::vector<Segment>& segments) {
   for (std::size_t i = 0; i < segments.size() && !p.shapes_only; ++i) {
     if (segments[i].cache == nullptr) continue;
-    float* const to = segments[i].cache->next_cell(at.layer);
+    KvCache& cache = *segments[i].cache;
     const auto row = static_cast<std::int64_t>(i);
-    std::copy_n(last.h.row(row), last.h.row_size(), to);
-    if (last.c.data != nullptr) std::copy_n(last.c.row(row), last.c.row_size(), to + last.h.row_size());
+    std::copy_n(last.h.row(row), last.h.row_size(), cache.next_state<float>(at.layer, 0).begin());
+    if (last.c.data == nullptr) continue;
+    std::copy_n(last.c.row(row), last.c.row_size(), cache.next_state<float>(at.layer, 1).begin());
   }
 }
 
@@ -135,6 +136,12 @@ void list_params(ParamList& list, const RecurrentConfig& c, RecurrentParams& w, 
   }
   list_cell(list, c, w.forward, place.prefix + "rnn.", "l" + layer, d_in);
   if (c.bidirectional) list_cell(list, c, w.reverse, place.prefix + "rnn.", "l" + layer + "_reverse", d_in);
+}
+
+CacheLayerConfig cache_layer(const RecurrentConfig& c) {
+  std::vector<StateConfig> states = {{"h", {c.d_hidden}}};
+  if (c.has_c()) states.push_back({"c", {c.d_hidden}});
+  return states;
 }
 
 ConfigFacts describe(const RecurrentConfig& c) {

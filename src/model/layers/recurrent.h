@@ -39,6 +39,7 @@ struct RecurrentConfig : CellConfig {
 void check(std::string_view where, const RecurrentConfig& c, const LayerPlace& place);
 void list_params(ParamList& list, const RecurrentConfig& c, RecurrentParams& w, const LayerPlace& place);
 ConfigFacts describe(const RecurrentConfig& c);
+CacheLayerConfig cache_layer(const RecurrentConfig& c);  ///< h and, of an LSTM, c
 /// `[T, width]` from x `[T, in]`.
 Tensor forward(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w, const LayerContext& context,
                const Tensor& x);

@@ -7,7 +7,7 @@
 //   constexpr SublayerNames names_of(const Kind&)                      its sites and parameters are called after these
 //   void check(std::string_view where, const Kind&)                    throws BadInput for sizes out of range
 //   void list_params(ParamList&, at, const Kind&, Params&, Widths)     lists its parameters (model/param_list.h)
-//   std::optional<CacheLayerConfig> cache_layer(const Kind&)           what it keeps of earlier tokens
+//   CacheLayerConfig cache_layer(const Kind&)                          what it keeps of earlier tokens
 //   void tap_input(Pass&, BlockSite, const Kind&, SublayerInput&)      taps the stream before the norm
 //   Tensor forward(Pass&, BlockSite, const Kind&, const Params&, const SublayerInput&)
 //   ConfigFacts describe(const Kind&)                                        the lines of `vitrine info`
@@ -58,7 +58,7 @@ struct SublayerInput {
   Tensor normed;   ///< `[T, d]`: after it.
   Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold K and V.
   Tensor bias;     ///< The relative bias of the stack; no data without one.
-  const RopeTables* rope = nullptr;  ///< The rotations of the stack.
+  const RopeTables* rope = nullptr;                        ///< The rotations of the stack.
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`.
   const NormParams* norm_params = nullptr;
   HeadCopies q{}, k{}, v{};

@@ -111,13 +111,9 @@ void list_params(ParamList& list, const std::string& at, const CrossAttentionCon
   list_params(list, at, attention, w, {d.stream, d.source});
 }
 
-std::optional<CacheLayerConfig> cache_layer(const AttentionConfig& c) {
-  return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window};
-}
+CacheLayerConfig cache_layer(const AttentionConfig& c) { return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window}; }
 
-std::optional<CacheLayerConfig> cache_layer(const CrossAttentionConfig& c) {
-  return KvLayerConfig{c.n_kv_heads, c.head_dim, {}};
-}
+CacheLayerConfig cache_layer(const CrossAttentionConfig& c) { return KvLayerConfig{c.n_kv_heads, c.head_dim, {}}; }
 
 void tap_input(Pass& p, BlockSite at, const CrossAttentionConfig&, SublayerInput& in) {
   tap_stream(p, at(Site::cross_attn_in), in);

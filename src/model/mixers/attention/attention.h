@@ -39,8 +39,8 @@ void check(std::string_view where, const CrossAttentionConfig& c);
 void list_params(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w, Widths d);
 void list_params(ParamList& list, const std::string& at, const CrossAttentionConfig& c, CrossAttentionParams& w,
                  Widths d);
-std::optional<CacheLayerConfig> cache_layer(const AttentionConfig& c);
-std::optional<CacheLayerConfig> cache_layer(const CrossAttentionConfig& c);  ///< In the cache of the source.
+CacheLayerConfig cache_layer(const AttentionConfig& c);
+CacheLayerConfig cache_layer(const CrossAttentionConfig& c);  ///< In the cache of the source.
 
 /// Taps hook_attn_in, hook_q_input, hook_k_input and hook_v_input.
 void tap_input(Pass& p, BlockSite at, const AttentionConfig& c, SublayerInput& in);

@@ -48,7 +48,7 @@ inline MoeParams unset_params(const MoeConfig& c) {
 constexpr SublayerNames names_of(const MoeConfig& c) { return names_of(c.expert); }
 void check(std::string_view where, const MoeConfig& c);
 void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d);
-inline std::optional<CacheLayerConfig> cache_layer(const MoeConfig&) { return {}; }
+inline CacheLayerConfig cache_layer(const MoeConfig&) { return {}; }
 void tap_input(Pass& p, BlockSite at, const MoeConfig& c, SublayerInput& in);
 Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in);
 ConfigFacts describe(const MoeConfig& c);

@@ -40,7 +40,7 @@ constexpr SublayerNames names_of(const DenseConfig&) {
 }
 void check(std::string_view where, const DenseConfig& c);
 void list_params(ParamList& list, const std::string& at, const DenseConfig& c, FfnParams& w, Widths d);
-inline std::optional<CacheLayerConfig> cache_layer(const DenseConfig&) { return {}; }
+inline CacheLayerConfig cache_layer(const DenseConfig&) { return {}; }
 void tap_input(Pass& p, BlockSite at, const DenseConfig& c, SublayerInput& in);
 Tensor forward(Pass& p, BlockSite at, const DenseConfig& c, const FfnParams& w, const SublayerInput& in);
 ConfigFacts describe(const DenseConfig& c);

@@ -1,0 +1,118 @@
+// The states of a sequence's layers: what a layer keeps of all earlier tokens in a fixed number of elements, in place
+// of their keys and values. Examples: h and c of an LSTM, a matrix for each head, the last inputs of a convolution, the
+// ids of the last tokens.
+//
+// The states of all layers after one token are in one block of memory. A pass reads the current block and writes the
+// next one, so a pass that fails changes nothing. Blocks are reference-counted: copies and snapshots share them.
+//
+//   length    0 ── pass ──▶ 256 ── pass ──▶ 300 ── pass ──▶ …
+//                           [  ]            [  ] current    [  ] next
+//                            └ snapshot
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "cache/kv_memory.h"
+#include "tensor/tensor.h"
+
+namespace vitrine {
+
+enum class StateType : std::uint8_t { f32, i32 };
+
+/// A tensor of a layer's state.
+struct StateConfig {
+  std::string_view name;  ///< Within the layer; a literal.
+  Shape shape;
+  StateType type = StateType::f32;
+};
+
+/// The states of all layers after one token.
+using StateBlock = std::shared_ptr<std::byte>;
+
+/// The states after `length` tokens.
+struct StateSnapshot {
+  std::int64_t length = 0;
+  StateBlock states;
+};
+
+class StateCache {
+ public:
+  /// The most snapshots that are kept. Of more, those are dropped that leave the smallest gaps, relative to their
+  /// distance from the end.
+  static constexpr std::size_t kMostSnapshots = 16;
+
+  /// Adds the states of the next layer. Returns false if the bytes of all states do not fit in 62 bits.
+  bool add_layer(std::span<const StateConfig> states);
+  bool empty() const { return n_elements_ == 0; }
+  std::int64_t n_elements() const { return n_elements_; }
+  std::int64_t block_bytes() const { return block_bytes_; }
+
+  /// Elements of a state, float or std::int32_t: those of the current block, which are undefined before the first
+  /// token, and those of the next one, which reserve() must have taken.
+  template <class T>
+  std::span<const T> current(int layer, int number) const {
+    return elements<T>(current_, layer, number);
+  }
+  template <class T>
+  std::span<T> next(int layer, int number) const {
+    return elements<T>(next_, layer, number);
+  }
+
+  /// Takes the next block, unless it is there. Returns false if there is no memory.
+  bool reserve(KvMemory& memory);
+  /// The bytes that all later calls of reserve() take at most at a time.
+  std::int64_t missing_bytes() const;
+  /// The bytes of the blocks that no other owner shares.
+  std::int64_t own_bytes() const;
+  /// Makes the next block the current one, that of `length` tokens. Keeps a snapshot if `length` is a multiple of
+  /// `interval` and keep_snapshots() was called.
+  void advance(std::int64_t length, std::int64_t interval);
+  /// Shares the current block and the snapshots of another cache.
+  void copy_from(const StateCache& other);
+  /// Begins with the states of another sequence, after `length` tokens.
+  void begin(std::int64_t length, StateBlock states);
+
+  void keep_snapshots() { keeps_snapshots_ = true; }
+  bool keeps_snapshots() const { return keeps_snapshots_ && !empty(); }
+  /// Keeps the states after `length` tokens, which are the current ones; only once, also if the snapshot was dropped,
+  /// and not those that the cache began with: their other owner keeps them.
+  void snapshot(std::int64_t length);
+  std::span<const StateSnapshot> snapshots() const { return snapshots_; }  ///< In ascending length.
+  /// Forgets the snapshots of at most `length` tokens.
+  void drop_snapshots(std::int64_t length);
+  /// Forgets the first snapshot. Returns false if there is none.
+  bool drop_first_snapshot();
+  /// Returns to the snapshot of `length` tokens, or, if `length` is 0, to the beginning.
+  void return_to(std::int64_t length);
+
+ private:
+  struct Place {
+    std::int64_t offset = 0;  // in bytes
+    std::size_t count = 0;
+    StateType type = StateType::f32;
+  };
+
+  const Place& place_of(int layer, int number, StateType type) const;
+  template <class T>
+  std::span<T> elements(const StateBlock& block, int layer, int number) const {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, std::int32_t>);
+    const Place& place = place_of(layer, number, std::is_same_v<T, float> ? StateType::f32 : StateType::i32);
+    return {reinterpret_cast<T*>(block.get() + place.offset), place.count};
+  }
+
+  std::vector<std::vector<Place>> layers_;
+  std::int64_t n_elements_ = 0;
+  std::int64_t block_bytes_ = 0;
+  StateBlock current_, next_;  // no other owner has the next one
+  bool keeps_snapshots_ = false;
+  std::vector<StateSnapshot> snapshots_;
+  std::int64_t last_snapshot_ = 0;  // the length of the last one, also if it was dropped
+};
+
+}  // namespace vitrine
