@@ -211,7 +211,7 @@ def projections(run):
     return f"""## 4. Queries, keys, values
 
 Each position has a query (what it looks for), a key (what it offers) and a value (what it passes on).
-(`src/model/attention.cpp`, `src/ops/linear.cpp`)
+(`src/model/mixers/attention/attention.cpp`, `src/ops/linear.cpp`)
 
     q = norm(x) · W_qᵀ   [T, {heads}, {dh}]      k = norm(x) · W_kᵀ   [T, {kv}, {dh}]      v = norm(x) · W_vᵀ   [T, {kv}, {dh}]
 
@@ -288,7 +288,7 @@ def output(run):
     same("resid_mid", run.site(0, "hook_resid_mid")[last], [a + b for a, b in zip(x, added)])
     return f"""## 7. Back to the residual stream
 
-The concatenated z of all heads is projected, normalized again, and added to x. (`src/model/attention.cpp`, `block.cpp`)
+The concatenated z of all heads is projected, normalized again, and added to x. (`src/model/mixers/attention/attention.cpp`, `block.cpp`)
 
     x ← x + norm(z · W_oᵀ)
 
@@ -312,7 +312,7 @@ def mlp(run):
     return f"""## 8. The MLP
 
 The MLP processes each token separately. It has {c["intermediate_size"]} units; for each, one matrix computes a gate and another the value that the gate
-multiplies. (`src/model/ffn.cpp`, `src/ops/elementwise.cpp`; sites `blocks.0.mlp.*`)
+multiplies. (`src/model/mixers/ffn/ffn.cpp`, `src/ops/elementwise.cpp`; sites `blocks.0.mlp.*`)
 
     gate = norm(x) · W_gateᵀ     up = norm(x) · W_upᵀ           [T, {c["intermediate_size"]}]
     gelu(g) = g/2 · (1 + tanh(√(2/π) (g + 0.044715 g³)))

@@ -31,12 +31,11 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
     const BlockSite here = names.is_cross ? at.of_cross() : at;
     if (p.ends_before(here(names.in))) return stream;
 
-    SublayerInput in{sublayer.input == Sublayer::Input::stream ? stream : before,
-                     normed,
-                     context.encoded,
-                     context.bias,
-                     &sublayer.norms.pre,
-                     &own.norms.pre};
+    SublayerInput in{sublayer.input == Sublayer::Input::stream ? stream : before, normed, context.encoded};
+    in.bias = context.bias;
+    in.rope = &context.rope;
+    in.norm_config = &sublayer.norms.pre;
+    in.norm_params = &own.norms.pre;
     const Tensor y = visit_sublayer(sublayer, own, [&](const auto& kind, const auto& params) {
       if (sublayer.input != Sublayer::Input::previous) {
         tap_input(p, here, kind, in);

@@ -57,7 +57,7 @@ struct SublayerInput {
   Tensor stream;   ///< `[T, d]`: before the norm.
   Tensor normed;   ///< `[T, d]`: after it.
   Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold K and V.
-  Tensor bias;     ///< The relative bias of the stack; no data without one.
+  Tensor bias{};   ///< The relative bias of the stack; no data without one.
   const RopeTables* rope = nullptr;                        ///< The rotations of the stack.
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`.
   const NormParams* norm_params = nullptr;
