@@ -403,6 +403,9 @@ TEST(KvCache, KeepsSnapshotsOnlyOnRequestAndBounded) {
   }
   cache.drop_snapshots(kept[3].length);
   EXPECT_EQ(cache.snapshots().size(), StateCache::kMostSnapshots - 4);
+  cache.drop_snapshots(cache.length());
+  cache.snapshot();
+  EXPECT_TRUE(cache.snapshots().empty()) << "whoever took the snapshot has it";
 }
 
 TEST(KvCache, SnapshotsGiveWayWhenMemoryIsShort) {
