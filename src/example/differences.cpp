@@ -48,6 +48,7 @@ class Choices : public Taps {
   bool wants(const SiteId& id) const override {
     if (id.layer < 0) return false;
     if (id.site == Site::expert_indices) return true;
+    if (!config_.layers.empty()) return false;
     const BlockConfig& block = config_.blocks[static_cast<std::size_t>(id.layer)];
     const auto* const moe = find<MoeConfig>(block);
     const auto* const dense = moe != nullptr ? &moe->expert : find<DenseConfig>(block);

@@ -50,13 +50,13 @@ TEST(Interrupt, EndsTheCopiesOfExperts) {
   std::atomic<bool> interrupt = false;
   InterruptAtExpert taps(interrupt);
   const auto n = static_cast<std::int64_t>(ids.size());
-  taps.n_results = n * std::get<MoeConfig>(model.config().blocks.front().ffn).top_k;
+  taps.n_results = n * find<MoeConfig>(model.config().blocks.front())->top_k;
   Pass pass{{pool, default_kernels(), arena, &interrupt}, {{0, n}}};
   pass.taps = &taps;
   pass.ledger = &ledger;
   EXPECT_THROW(model.forward(pass, ids), Interrupted);
   EXPECT_EQ(taps.seen, taps.n_results);
-  for (const LedgerOp& op : ledger.ops()) EXPECT_NE(op.op, "run_experts");
+  for (const LedgerOp& op : ledger.ops()) EXPECT_NE(op.call.kind, OpKind::run_experts);
 }
 
 }  // namespace
