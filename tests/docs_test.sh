@@ -177,5 +177,5 @@ stop_server
 
 echo "docs_test: $page: $n_run run, $n_skipped skipped without VITRINE_DATA, $n_failed failed"
 [ $n_failed = 0 ] || exit 1
-if [ $((n_run + n_skipped)) = 0 ] && [[ $page == *README.md ]]; then exit 1; fi
+if [ $((n_run + n_skipped)) = 0 ] && [ "$page" = README.md ]; then exit 1; fi
 if [ $n_run = 0 ] && [ $n_skipped -gt 0 ]; then exit 77; fi

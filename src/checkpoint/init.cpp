@@ -52,10 +52,11 @@ std::int64_t init_checkpoint(const Json& config, const std::string& where, const
                              std::uint64_t seed, ThreadPool& pool, const ReportProgress& report) {
   const Family& family = family_of(config, where);
   const ModelConfig model = read_model_config(family, config, where);
+  const NormsByName norms = norms_of(model);
   std::vector<InitRule> rules;
   std::vector<std::int64_t> cols;
   for_each_shape(model, [&](const std::string& name, const Shape& shape) {
-    rules.push_back(init_rule(model, name, shape));
+    rules.push_back(init_rule(model, norms, name, shape));
     cols.push_back(shape[shape.rank() - 1]);
   });
 

@@ -47,8 +47,8 @@ std::vector<LayerGroup> layer_groups(const StackConfig& config) {
   for (std::size_t i = 0; i < config.n_layers(); ++i) {
     const auto alike = [&](const LayerGroup& group) {
       const auto first = static_cast<std::size_t>(group.first());
-      const bool is_same = config.layers.empty() ? config.blocks[first] == config.blocks[i]
-                                                 : config.layers[first] == config.layers[i];
+      const bool is_same =
+          config.layers.empty() ? config.blocks[first] == config.blocks[i] : config.layers[first] == config.layers[i];
       return is_same && config.width_before(first) == config.width_before(i);
     };
     const auto it = std::find_if(groups.begin(), groups.end(), alike);

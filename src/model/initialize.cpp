@@ -5,7 +5,6 @@
 
 #include "base/math.h"
 #include "base/rng.h"
-#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -70,10 +69,10 @@ double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0
 
 }  // namespace
 
-InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape, const InitOptions& options) {
+InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::string_view name, const Shape& shape,
+                   const InitOptions& options) {
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
-    const NormsByName norms = norms_of(config);
     const NormConfig* const norm = norm_of_weight(norms, name);
     return {norm != nullptr ? 1.0 - static_cast<double>(norm->weight_offset) : 0.0};
   }

@@ -22,7 +22,7 @@
 #include <span>
 #include <string_view>
 
-#include "model/config.h"
+#include "model/norms.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -44,8 +44,8 @@ struct InitOptions {
   bool operator==(const InitOptions&) const = default;
 };
 
-/// The rule for the parameter that for_each_param calls `name`, of shape `shape`.
-InitRule init_rule(const ModelConfig& config, std::string_view name, const Shape& shape,
+/// The rule for the parameter that for_each_param calls `name`, of shape `shape`. `norms`: norms_of(config).
+InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::string_view name, const Shape& shape,
                    const InitOptions& options = {});
 
 /// Draws elements [first, first + out.size()) of parameter number `param`. Truncation does not clamp: values are

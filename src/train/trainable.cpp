@@ -128,9 +128,10 @@ Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptio
                          ThreadPool& pool, const Kernels& k, const Filled& filled) {
   Trainable trainable(config, dtype);
   const std::span<const TrainParam> params = trainable.params();
+  const NormsByName norms = norms_of(config);
   if (filled) filled(trainable, 0);
   for (std::size_t i = 0; i < params.size(); ++i) {
-    const InitRule rule = init_rule(config, params[i].name, params[i].shape, options);
+    const InitRule rule = init_rule(config, norms, params[i].name, params[i].shape, options);
     pool.parallel_for(params[i].count(), kGrain, [&](std::int64_t begin, std::int64_t end, int) {
       draw_initial(rule, seed, i, begin, {params[i].value + begin, static_cast<std::size_t>(end - begin)});
     });

@@ -66,7 +66,7 @@ TEST_P(InitOf, EveryElementIsAtItsPlaceInTheTable) {
   for_each_param(config, checkpoint.model->params(),
                  [&](const Param& param, const std::string& name, const Shape& shape) {
                    std::vector<float> expected(static_cast<std::size_t>(shape.count()));
-                   draw_initial(init_rule(config, name, shape), 7, index++, 0, expected);
+                   draw_initial(init_rule(config, norms_of(config), name, shape), 7, index++, 0, expected);
                    for (std::int64_t i = 0; i < shape.count(); ++i) {
                      const std::int64_t cols = shape[shape.rank() - 1];
                      const float value = expected[static_cast<std::size_t>(i)];
@@ -124,7 +124,7 @@ InitRule rule_of(const Json& json, const std::string& name, const InitOptions& o
   const ModelConfig config = read_model_config(family_of(json, "test"), json, "test");
   InitRule found{-1, -1, -1};
   for_each_shape(config, [&](const std::string& n, const Shape& shape) {
-    if (n == name) found = init_rule(config, n, shape, options);
+    if (n == name) found = init_rule(config, norms_of(config), n, shape, options);
   });
   return found;
 }

@@ -112,7 +112,9 @@ TEST(OwnFamily, IsWrittenAndReadBack) {
     for_each_param(checkpoint.model->config(), checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape& shape) {
                      std::vector<float> expected(static_cast<std::size_t>(shape.count()));
-                     draw_initial(init_rule(checkpoint.model->config(), name, shape), 7, index++, 0, expected);
+                     draw_initial(
+                         init_rule(checkpoint.model->config(), norms_of(checkpoint.model->config()), name, shape), 7,
+                         index++, 0, expected);
                      EXPECT_EQ(param.stored_name, name);
                      EXPECT_EQ(std::memcmp(param.view.data, expected.data(), expected.size() * 4), 0) << name;
                    });

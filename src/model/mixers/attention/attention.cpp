@@ -61,6 +61,20 @@ std::int64_t width_of(const QkNormConfig& c, std::int64_t n_heads, std::int64_t 
   return c.over == QkNormConfig::Over::head ? head_dim : n_heads * head_dim;
 }
 
+/// Queries and outputs have rows of `d` elements, keys and values are computed from rows of `d_keys`.
+void list_attention(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w,
+                    std::int64_t d, std::int64_t d_keys) {
+  const std::int64_t d_q = c.n_heads * c.head_dim, d_kv = c.n_kv_heads * c.head_dim;
+  list.linear(w.wq, at + ".wq", d_q, d, c.qkv_bias);
+  list.linear(w.wk, at + ".wk", d_kv, d_keys, c.qkv_bias);
+  list.linear(w.wv, at + ".wv", d_kv, d_keys, c.qkv_bias);
+  if (const auto& qk = c.qk_norm) {
+    list.norm(w.q_norm, at + ".q_norm", qk->norm, width_of(*qk, c.n_heads, c.head_dim));
+    list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
+  }
+  list.linear(w.wo, at + ".wo", d, d_q, c.out_bias);
+}
+
 }  // namespace
 
 void check(std::string_view where, const AttentionConfig& c) {
@@ -94,21 +108,12 @@ void check(std::string_view where, const CrossAttentionConfig& c) {
 }
 
 void list_params(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w, Widths d) {
-  const std::int64_t d_q = c.n_heads * c.head_dim, d_kv = c.n_kv_heads * c.head_dim;
-  list.linear(w.wq, at + ".wq", d_q, d.stream, c.qkv_bias);
-  list.linear(w.wk, at + ".wk", d_kv, d.stream, c.qkv_bias);
-  list.linear(w.wv, at + ".wv", d_kv, d.stream, c.qkv_bias);
-  if (const auto& qk = c.qk_norm) {
-    list.norm(w.q_norm, at + ".q_norm", qk->norm, width_of(*qk, c.n_heads, c.head_dim));
-    list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
-  }
-  list.linear(w.wo, at + ".wo", d.stream, d_q, c.out_bias);
+  list_attention(list, at, c, w, d.stream, d.stream);
 }
 
 void list_params(ParamList& list, const std::string& at, const CrossAttentionConfig& c, CrossAttentionParams& w,
                  Widths d) {
-  const AttentionConfig& attention = c;
-  list_params(list, at, attention, w, {d.stream, d.source});
+  list_attention(list, at, c, w, d.stream, d.source);
 }
 
 CacheLayerConfig cache_layer(const AttentionConfig& c) { return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window}; }
