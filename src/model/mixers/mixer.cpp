@@ -1,6 +1,6 @@
 #include "model/mixers/mixer.h"
 
-#include "ops/route.h"
+#include "ops/elementwise.h"
 
 namespace vitrine {
 
