@@ -105,7 +105,9 @@ def products_of_factors(tl: Any, model: Any, tokens: Tensor) -> Tensor:
     left, right = model.OV[0, 0], model.QK[1, 1]
     both = left @ right
     pairs = tl.FactoredMatrix(model.W_V[0, 0], model.W_O[0, 0]).make_even()
-    parts = [both.AB, both.BA, pairs.A @ pairs.B, left.collapse_l(), right.collapse_r(), model.W_U.T @ left.AB]
+    # The sign of each singular vector depends on the machine's LAPACK.
+    collapsed = [left.collapse_l().abs(), right.collapse_r().abs()]
+    parts = [both.AB, both.BA, pairs.A @ pairs.B, *collapsed, model.W_U.T @ left.AB]
     return torch.cat([part.flatten() for part in parts])
 
 
