@@ -90,10 +90,12 @@ struct Branch {
   float factor = 1;
 };
 
-const AttentionParams* attention_params(const AttentionParams& w) { return &w; }
-template <class Other>
-const AttentionParams* attention_params(const Other&) {
-  return nullptr;
+/// Null: the sublayer has no heads.
+const AttentionParams* attention_params(const Sublayer& sublayer, const SublayerParams& w) {
+  return visit_sublayer(sublayer, w, [](const auto&, const auto& params) -> const AttentionParams* {
+    if constexpr (std::is_base_of_v<AttentionParams, std::decay_t<decltype(params)>>) return &params;
+    return nullptr;
+  });
 }
 
 std::vector<Branch> branches_of(const Model& model) {
@@ -108,8 +110,7 @@ std::vector<Branch> branches_of(const Model& model) {
       const BlockSite at{static_cast<int>(layer), config.stack(), names.is_cross};
       const std::string resid = name_of(BlockSite{at.layer, at.stack}(Site::resid_pre));
       const std::string name = resid.substr(0, resid.rfind('.') + 1) + std::string(names.prefix);
-      const AttentionParams* const attention =
-          visit_sublayer(c, w, [](const auto&, const auto& params) { return attention_params(params); });
+      const AttentionParams* const attention = attention_params(c, w);
       all.push_back(
           {name, at, names.out, attention, &c.norms, &w.norms, at(names.post), at(sum_sites(block, i).norm), c.scale});
     }
@@ -215,10 +216,12 @@ void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId
   const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
   const ArenaScope scope(pass.arena);
   const BlockSite at{id.layer, id.stack, id.cross};
-  for (const Branch& s : branches_of(model)) {
-    if (s.attention != nullptr && s.at.layer == id.layer && s.at.cross == id.cross) {
-      values.add(at(Site::result), heads_out(pass, s.attention->wo, row));
-    }
+  const auto layer = static_cast<std::size_t>(id.layer);
+  const std::vector<Sublayer>& sublayers = model.config().blocks[layer].sublayers;
+  for (std::size_t i = 0; i < sublayers.size(); ++i) {
+    const AttentionParams* const attention = attention_params(sublayers[i], model.params().blocks[layer].sublayers[i]);
+    if (attention == nullptr || names_of(sublayers[i]).is_cross != id.cross) continue;
+    values.add(at(Site::result), heads_out(pass, attention->wo, row));
   }
 }
 

@@ -11,6 +11,21 @@ namespace {
 
 bool keeps_something(const CacheLayerConfig& layer) { return layer.kv.has_value() || !layer.states.empty(); }
 
+/// Once a pass has come to this site, all blocks have what they keep of its tokens; nullopt: no block keeps anything.
+/// `crosses`: the pass reads sources, whose keys and values are kept, too.
+std::optional<SiteId> last_kept(const ModelConfig& config, bool crosses) {
+  for (std::size_t i = config.blocks.size(); i-- > 0;) {
+    const std::vector<Sublayer>& sublayers = config.blocks[i].sublayers;
+    for (auto sublayer = sublayers.rbegin(); sublayer != sublayers.rend(); ++sublayer) {
+      const SublayerNames names = names_of(*sublayer);
+      if (!keeps_something(cache_layer(*sublayer)) || (names.is_cross && !crosses)) continue;
+      const BlockSite at{static_cast<int>(i), config.stack(), names.is_cross};
+      return names.kept ? at(*names.kept) : at(names.post).scale;
+    }
+  }
+  return {};
+}
+
 /// The first site that the pass does not need: taps want no value from there on, and the keys and values of all layers
 /// have been appended to the caches. nullopt if the pass needs all blocks.
 std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
@@ -27,14 +42,7 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   if (std::any_of(p.segments.begin(), p.segments.end(), has_cache)) {
     const bool crosses = std::any_of(p.segments.begin(), p.segments.end(), reads_source);
     if (recurrent_layer(config, 0) != nullptr) end = BlockSite{n_layers - 1, stack}(Site::resid_post);
-    for (int i = 0; i < static_cast<int>(config.blocks.size()); ++i) {
-      for (const Sublayer& sublayer : config.blocks[static_cast<std::size_t>(i)].sublayers) {
-        const SublayerNames names = names_of(sublayer);
-        if (!keeps_something(cache_layer(sublayer)) || (names.is_cross && !crosses)) continue;
-        const BlockSite at{i, stack, names.is_cross};
-        end = names.kept ? at(*names.kept) : at(names.post).scale;
-      }
-    }
+    if (const auto kept = last_kept(config, crosses)) end = *kept;
   }
   if (p.taps == nullptr) return end;
   const std::optional<SiteId> last = p.taps->last_wanted();
