@@ -28,7 +28,7 @@ Value split(Renderer& r, Arguments& a) {
   std::int64_t left = maxsplit.is_missing() ? -1 : to_index(maxsplit);
   std::string_view text = self.text();
   std::vector<Value> pieces;
-  const auto add = [&](std::string_view piece) { pieces.push_back(part_of(r, self, piece)); };
+  const auto add = [&, &whole = self](std::string_view piece) { pieces.push_back(part_of(r, whole, piece)); };
   if (sep.is_absent()) {
     text = strip(text, !from_right, from_right);
     for (; !text.empty() && left != 0; --left) add(take_word(text, from_right));

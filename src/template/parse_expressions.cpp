@@ -131,8 +131,8 @@ Expression* Parser::parse_compare() {
   Expression* const first = parse_operators(2);
   Compare* node = nullptr;
   while (true) {
-    const auto* const sign =
-        std::find_if(std::begin(kComparisons), std::end(kComparisons), [this](auto& c) { return is_sign(c.first); });
+    const auto* const sign = std::find_if(std::begin(kComparisons), std::end(kComparisons),
+                                          [this](const auto& c) { return this->is_sign(c.first); });
     Comparison* op = nullptr;
     if (sign != std::end(kComparisons)) {
       op = sign->second;
