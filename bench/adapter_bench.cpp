@@ -33,7 +33,7 @@ struct Measured {
 
   void step(std::int64_t number) {
     const auto start = std::chrono::steady_clock::now();
-    Learner::Step step = learner.learn(batch, number);
+    Learner::Step step = learner.forward_backward(batch, number);
     learner.update(step, 1e-4);
     const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (number > 0) speeds.push_back(static_cast<double>(batch.inputs.size()) / s);  // the first warms up

@@ -1,5 +1,5 @@
 // vocab.txt and tokenizer_config.json: `vocab #config config`.
-#include "tokenizer/bert_vocab.h"
+#include "tokenizer/read/bert_vocab.h"
 
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"

@@ -31,7 +31,7 @@ Ids last_ids(std::int64_t vocab_size, std::int64_t max_length) {
 
 /// Runs the rows [first, first + length), which continue those in `cache` if there is one, and appends their logits.
 void run_rows(const Model& model, const Input& input, std::int64_t first, std::int64_t length, KvCache* cache,
-              Machine machine, Logits& logits) {
+              ExecutionContext machine, Logits& logits) {
   Pass pass{machine, {{0, length, first, cache}}, {}};
   Tokens tokens(std::span(input.ids).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
   if (first == 0 && !input.source.empty()) {
@@ -50,7 +50,7 @@ std::optional<Logits> run(const Model& model, const Input& input, Isa isa, bool 
   Logits logits;
   ThreadPool pool(1);
   Arena arena;
-  const Machine machine{pool, kernels_for(isa), arena};
+  const ExecutionContext machine{pool, kernels_for(isa), arena};
   try {
     if (!one_by_one) {
       run_rows(model, input, 0, n, nullptr, machine, logits);

@@ -2,7 +2,7 @@
 #include "base/gguf.h"
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
-#include "tokenizer/gguf_vocab.h"
+#include "tokenizer/read/gguf_vocab.h"
 
 using namespace vitrine;
 

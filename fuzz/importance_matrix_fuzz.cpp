@@ -1,7 +1,7 @@
 // An importance matrix in either format: reads it, uses every tensor, adds it to itself and writes it.
 #include <cmath>
 
-#include "checkpoint/importance_matrix.h"
+#include "checkpoint/gguf/importance_matrix.h"
 #include "folder.h"
 #include "fuzzing.h"
 

@@ -1,7 +1,7 @@
 // llama2.c's tokenizer .bin.
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
-#include "tokenizer/llama2c.h"
+#include "tokenizer/read/llama2c.h"
 
 using namespace vitrine;
 

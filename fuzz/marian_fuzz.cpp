@@ -1,6 +1,6 @@
 // A Marian folder, `source.spm #target target.spm #vocab vocab.json #target_vocab target_vocab.json #config
 // tokenizer_config.json`.
-#include "tokenizer/marian.h"
+#include "tokenizer/read/marian.h"
 
 #include "exercise_tokenizer.h"
 #include "folder.h"

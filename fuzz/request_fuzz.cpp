@@ -1,6 +1,6 @@
 // The body of a request of the server, after a line with its path. A request that is accepted is answered with made-up
 // tokens, whole and as a stream.
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "fuzzing.h"
 #include "model/dry_run.h"
 #include "serve/completion_reply.h"

@@ -1,7 +1,7 @@
 // SentencePiece's .model.
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
-#include "tokenizer/sentencepiece.h"
+#include "tokenizer/read/sentencepiece.h"
 
 using namespace vitrine;
 

@@ -1,7 +1,7 @@
 // tiktoken's ranks and the regex that splits text into words: `pattern #pattern ranks`.
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
-#include "tokenizer/tiktoken.h"
+#include "tokenizer/read/tiktoken.h"
 
 using namespace vitrine;
 

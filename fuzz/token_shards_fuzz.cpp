@@ -11,11 +11,11 @@ using namespace vitrine;
 
 namespace {
 
-constexpr std::int64_t kMostTokens = 1 << 16;
+constexpr std::int64_t kMaxTokens = 1 << 16;
 
 void read_all(const std::string& folder) {
   const TokenShards shards = TokenShards::open(folder);
-  const std::int64_t n = std::min(shards.tokens(), kMostTokens);
+  const std::int64_t n = std::min(shards.tokens(), kMaxTokens);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(n));
   shards.read(0, ids);
   for (const std::int32_t id : ids)

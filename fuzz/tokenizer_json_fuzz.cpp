@@ -1,7 +1,7 @@
 // tokenizer.json.
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
-#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_json.h"
 
 using namespace vitrine;
 

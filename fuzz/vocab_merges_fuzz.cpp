@@ -1,7 +1,7 @@
 // vocab.json and merges.txt: `vocab #merges merges`.
 #include "exercise_tokenizer.h"
 #include "fuzzing.h"
-#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_json.h"
 
 using namespace vitrine;
 

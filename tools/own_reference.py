@@ -1,7 +1,7 @@
 """A reference for model_type "vitrine" in PyTorch: every key of the config, every site, written for clarity.
 
 Layers of each kind: attention with its many options, RNN, GRU, LSTM (torch.nn's formulas, step by step) and dense;
-one stack or an encoder and a decoder. docs/training.md and src/checkpoint/families/own.cpp list the keys.
+one stack or an encoder and a decoder. docs/training.md and src/checkpoint/families/vitrine.cpp list the keys.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class StateCache {
  public:
   /// The most snapshots that are kept. Of more, those are dropped that leave the smallest gaps, relative to their
   /// distance from the end.
-  static constexpr std::size_t kMostSnapshots = 16;
+  static constexpr std::size_t kMaxSnapshots = 16;
 
   /// Adds the states of the next layer. Returns false if the bytes of all states do not fit in 62 bits.
   bool add_layer(std::span<const StateConfig> states);

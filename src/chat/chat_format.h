@@ -10,7 +10,7 @@
 
 #include "chat/chat_history.h"
 #include "template/chat_template.h"
-#include "tokenizer/chat_templates.h"
+#include "tokenizer/read/chat_templates.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/config_reader.h"
-#include "checkpoint/config_rope.h"
+#include "checkpoint/hugging_face/config_reader.h"
+#include "checkpoint/hugging_face/config_rope.h"
 #include "model/config.h"
 
 namespace vitrine {

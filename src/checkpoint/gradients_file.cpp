@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/hugging_face_writer.h"
+#include "checkpoint/hugging_face/writer.h"
 #include "checkpoint/safetensors.h"
 
 namespace vitrine {

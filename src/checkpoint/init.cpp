@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/file_writer.h"
-#include "checkpoint/config_json.h"
-#include "checkpoint/hugging_face_writer.h"
+#include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/hugging_face/writer.h"
 #include "model/count.h"
 #include "model/initialize.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 
 namespace vitrine {
 namespace {

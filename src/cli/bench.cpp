@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "checkpoint/new_adapter.h"
+#include "checkpoint/adapters/create.h"
 #include "cli/bench_network.h"
 #include "cli/commands.h"
 #include "cli/measure.h"
@@ -171,7 +171,7 @@ TrainSpeed measure_training(const BenchOptions& o, const Session& session) {
   std::vector<double> speeds;
   for (int i = 0; i <= o.repeats; ++i) {
     const auto start = Clock::now();
-    Learner::Step step = learner.learn(batch, i);
+    Learner::Step step = learner.forward_backward(batch, i);
     learner.update(step, 1e-4);
     speeds.push_back(static_cast<double>(o.batch * o.sequence) / seconds_since(start));
   }

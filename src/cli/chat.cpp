@@ -12,7 +12,7 @@
 #include "cli/generate_options.h"
 #include "cli/line_reader.h"
 #include "cli/output.h"
-#include "tokenizer/chat_templates.h"
+#include "tokenizer/read/chat_templates.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {

@@ -16,7 +16,7 @@
 #include "data/pack.h"
 #include "data/pairs.h"
 #include "data/split.h"
-#include "tokenizer/corpus.h"
+#include "tokenizer/train/corpus.h"
 
 namespace vitrine::cli {
 namespace {
@@ -103,7 +103,7 @@ void run_pack(const PackCommand& o) {
 struct BaselineOptions : Options {
   std::string tokens, validation;
   double validation_fraction = 0.1;
-  std::int64_t most_tokens = 20'000'000;
+  std::int64_t max_tokens = 20'000'000;
 };
 
 std::vector<std::int32_t> read_tokens(const TokenShards& shards, std::int64_t begin, std::int64_t n) {
@@ -117,9 +117,9 @@ void run_baselines(const BaselineOptions& o) {
   const std::int64_t vocab_size = TokenShards::open(o.tokens).info().vocab_size;
   const SplitCorpus corpus(o.tokens, o.validation, {1, 1, 0, o.validation_fraction}, vocab_size);
   const std::int64_t n_held_out = corpus.held_out()->validation_tokens();
-  const auto counted = read_tokens(corpus.shards(), 0, std::min(corpus.training().train_tokens(), o.most_tokens));
+  const auto counted = read_tokens(corpus.shards(), 0, std::min(corpus.training().train_tokens(), o.max_tokens));
   const auto held_out = read_tokens(corpus.held_out_shards(), corpus.held_out_shards().tokens() - n_held_out,
-                                    std::min(n_held_out, o.most_tokens));
+                                    std::min(n_held_out, o.max_tokens));
   constexpr int kOrders[] = {1, 2, 5};
   std::array<double, 3> loss{};
   {
@@ -151,7 +151,7 @@ void add_baselines(CLI::App& group) {
   command.add_option("--validation", o->validation, "Measure on these shards, and count in all of TOKENS");
   add_number<double>(command, "--validation-fraction", o->validation_fraction,
                      "Or measure on this fraction of TOKENS, at its end, as training does (default: 0.1)", 1e-9, 0.9);
-  add_number<std::int64_t>(command, "--most-tokens", o->most_tokens,
+  add_number<std::int64_t>(command, "--most-tokens", o->max_tokens,
                            "Count in the first N tokens, and measure on at most N; each takes about 45 bytes of memory "
                            "(default: 20000000)",
                            2, std::int64_t{1} << 30);

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/hugging_face/sentence_transformers.h"
 #include "checkpoint/npy.h"
-#include "checkpoint/sentence_transformers.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"

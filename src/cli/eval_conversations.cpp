@@ -43,7 +43,7 @@ void for_each_batch(const SampleFile& file, bool is_pairs, Take take) {
   }
 }
 
-Machine machine_of(const GenerateContext& context, Arena& arena) { return context.make_pass(arena, {}); }
+ExecutionContext machine_of(const GenerateContext& context, Arena& arena) { return context.make_pass(arena, {}); }
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_writer.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file_writer.h"
-#include "checkpoint/adapter_writer.h"
+#include "checkpoint/adapters/writer.h"
 #include "checkpoint/gradients_file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -40,7 +40,7 @@ void run_grad(const GradOptions& o) {
 
   Arena arena;
   Pass pass = session.make_pass(session.context(o), arena);
-  const double mean = learn_targets(session, pass, gradients);
+  const double mean = backward_from_targets(session, pass, gradients);
   stop_cleanly();
   {
     ProgressBar bar("writing " + o.out);

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "checkpoint/importance_matrix.h"
+#include "checkpoint/gguf/importance_matrix.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"

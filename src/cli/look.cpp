@@ -41,8 +41,8 @@ std::int64_t bytes_in(const std::string& text) {
     break;
   }
   const auto number = number_in<std::int64_t>(digits);
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  if (!number || *number <= 0 || *number > kMost / unit) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 40;
+  if (!number || *number <= 0 || *number > kMax / unit) {
     throw BadInput("--max-size", "expected a size such as 16M, up to 1024G, got \"{}\"", text);
   }
   return *number * unit;

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "cli/lines.h"
 #include "cli/table.h"
-#include "generate/ranked_heads.h"
-#include "generate/ranked_layers.h"
+#include "generate/pipeline_parallel.h"
+#include "generate/tensor_parallel.h"
 #include "inspect/objective.h"
 #include "model/check_compute.h"
 #include "report/model_facts.h"
@@ -182,11 +182,11 @@ void use_adapter(Session& session, const std::string& text) {
 
 void split_model(const Options& o, Session& session) {
   std::shared_ptr<const Model>& model = session.checkpoint.model;
-  std::shared_ptr<RankedModel> split;
+  std::shared_ptr<DistributedModel> split;
   if (o.splits_heads) {
-    split = std::make_shared<RankedHeads>(*o.ranks, model);
+    split = std::make_shared<TensorParallelModel>(*o.ranks, model);
   } else {
-    split = std::make_shared<RankedLayers>(*o.ranks, model);
+    split = std::make_shared<PipelineParallelModel>(*o.ranks, model);
   }
   model = split->model();
   for (AppliedAdapter& applied : session.applied) applied.adapter = &split->part_of(*applied.adapter);
@@ -342,9 +342,9 @@ Session open_learning_session(const Options& o, const char* where) {
   return session;
 }
 
-double learn_targets(const Session& session, Pass& pass, Gradients& params) {
-  return learn_targets(*session.checkpoint.model, pass, session.tokens(), session.targets, params,
-                       session.next_sentence);
+double backward_from_targets(const Session& session, Pass& pass, Gradients& params) {
+  return backward_from_targets(*session.checkpoint.model, pass, session.tokens(), session.targets, params,
+                               session.next_sentence);
 }
 
 GenerateContext Session::context(const Options& o) const {

@@ -185,7 +185,7 @@ Session open_full_session(const Options& options);
 Session open_learning_session(const Options& options, const char* where);
 /// Runs forward and backward over the session's tokens. Returns the mean loss in nats, plus that of the next sentence;
 /// adds its gradients to `params`.
-double learn_targets(const Session& session, Pass& pass, Gradients& params);
+double backward_from_targets(const Session& session, Pass& pass, Gradients& params);
 /// Opens the adapter PATH or PATH=SCALE for the session's model, in addition to those it has.
 void use_adapter(Session& session, const std::string& text);
 

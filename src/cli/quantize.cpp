@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/gguf_export.h"
-#include "checkpoint/gguf_types.h"
+#include "checkpoint/gguf/export.h"
+#include "checkpoint/gguf/types.h"
 #include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/options.h"

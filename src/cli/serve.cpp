@@ -13,7 +13,7 @@
 #include "cli/output.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
-#include "tokenizer/chat_templates.h"
+#include "tokenizer/read/chat_templates.h"
 
 namespace vitrine::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "cli/output.h"
 #include "template/chat_template.h"
 #include "template/value.h"
-#include "tokenizer/chat_templates.h"
+#include "tokenizer/read/chat_templates.h"
 
 namespace vitrine::cli {
 namespace {

@@ -1,7 +1,7 @@
 #include "cli/tokenizer_keys.h"
 
 #include "base/error.h"
-#include "tokenizer/gguf_tokenizer_keys.h"
+#include "tokenizer/read/gguf_tokenizer_keys.h"
 
 namespace vitrine::cli {
 

@@ -133,7 +133,7 @@ void run_trace(const TraceOptions& o) {
   }
   stop_cleanly();
   if (o.is_first()) {
-    writer.emplace(o.out, trace_header_bytes(recorder.most_sites() * (o.has_gradients() ? 2 : 1)));
+    writer.emplace(o.out, trace_header_bytes(recorder.max_sites() * (o.has_gradients() ? 2 : 1)));
   }
 
   context.taps = &recorder;
@@ -142,9 +142,9 @@ void run_trace(const TraceOptions& o) {
   pass.logits = {LogitRequest::Rows::range, 0, n, {}};
   if (o.gradients) {
     Gradients of_no_params;
-    learn_targets(session, pass, of_no_params);
+    backward_from_targets(session, pass, of_no_params);
   } else if (objective) {
-    learn_objective(model, pass, session.tokens(), *objective);
+    backward_from_objective(model, pass, session.tokens(), *objective);
   } else {
     model.forward(pass, session.tokens());
   }

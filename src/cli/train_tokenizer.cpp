@@ -12,8 +12,8 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/table.h"
-#include "tokenizer/corpus.h"
-#include "tokenizer/tokenizer_writer.h"
+#include "tokenizer/read/tokenizer_writer.h"
+#include "tokenizer/train/corpus.h"
 
 namespace vitrine::cli {
 namespace {
@@ -96,7 +96,7 @@ Trained train_wordpiece(const TrainTokenizerOptions& o, const std::vector<std::s
 }
 
 /// The number of pieces that --vocab-size leaves for a vocabulary without merges.
-std::size_t most_pieces(const TrainTokenizerOptions& o, const std::vector<std::string>& specials) {
+std::size_t max_pieces(const TrainTokenizerOptions& o, const std::vector<std::string>& specials) {
   if (o.vocab_size == 0) return std::numeric_limits<std::size_t>::max();
   const auto n = static_cast<std::size_t>(o.vocab_size);
   if (n > specials.size()) return n - specials.size();
@@ -105,7 +105,7 @@ std::size_t most_pieces(const TrainTokenizerOptions& o, const std::vector<std::s
 
 Trained train_words(const TrainTokenizerOptions& o, const std::vector<std::string>& specials, const TokenRoles& roles,
                     const std::vector<std::string>& files) {
-  const std::size_t most = most_pieces(o, specials);
+  const std::size_t most = max_pieces(o, specials);
   const WordCounts words = counted(o, files, {"", specials, false, {}, words_pre_tokenizer()});
   const std::vector<std::string> kept = frequent_words(words, most, o.min_frequency);
   return {words_json(kept, specials, roles), kept.size() + specials.size(), 0, words.size()};
@@ -123,7 +123,7 @@ Trained trained(const TrainTokenizerOptions& o, const CLI::App& command) {
   const CharacterOrder order = by_frequency ? CharacterOrder::frequency : CharacterOrder::code_point;
   ProgressBar bar("reading");
   const std::vector<std::uint32_t> characters =
-      frequent_characters(files, most_pieces(o, specials), order, bar.reporter());
+      frequent_characters(files, max_pieces(o, specials), order, bar.reporter());
   return {characters_json(characters, specials, roles, by_frequency), characters.size() + specials.size()};
 }
 

@@ -16,7 +16,7 @@ namespace {
 using jinja::Kind;
 using jinja::Value;
 
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of the values of a line
+constexpr std::size_t kMaxBytes = std::size_t{256} << 20;  // of the values of a line
 constexpr std::int64_t kNotLearned = -100;
 
 /// Reads the object of one line.
@@ -246,7 +246,7 @@ class LineReader {
 
 ConversationLine parse_conversation(std::string_view line, const std::string& where) {
   ConversationLine result;
-  result.heap = std::make_unique<jinja::Heap>(kMostBytes);
+  result.heap = std::make_unique<jinja::Heap>(kMaxBytes);
   const Value object = jinja::parse_json_value(*result.heap, line, where);
   if (!object.is(Kind::dict)) {
     throw BadInput(where, "expected a JSON object on each line, got {}", jinja::type_name(object));

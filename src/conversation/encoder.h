@@ -16,7 +16,7 @@
 
 #include "conversation/conversation.h"
 #include "template/chat_template.h"
-#include "tokenizer/chat_templates.h"
+#include "tokenizer/read/chat_templates.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {

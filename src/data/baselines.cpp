@@ -67,8 +67,8 @@ struct NgramCounts::Order {
 
 NgramCounts::NgramCounts(std::span<const std::int32_t> ids, std::int64_t vocab_size)
     : ids_(ids), vocab_size_(vocab_size) {
-  constexpr std::size_t kMost = (std::size_t{1} << 31) - 2;
-  if (ids.empty() || ids.size() > kMost) throw BadInput("baselines", "expected 1 to {} ids, got {}", kMost, ids.size());
+  constexpr std::size_t kMax = (std::size_t{1} << 31) - 2;
+  if (ids.empty() || ids.size() > kMax) throw BadInput("baselines", "expected 1 to {} ids, got {}", kMax, ids.size());
   check_ids(ids, vocab_size);
   std::vector<std::uint32_t> other(ids.size());
   sorted_.resize(ids.size());

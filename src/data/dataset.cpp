@@ -10,8 +10,8 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kMostSequence = std::int64_t{1} << 24;
-constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxSequence = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 20;
 constexpr int kRounds = 6;
 constexpr std::uint64_t kShiftStream = 0x73686966740A;  // separate from the random numbers of the order
 
@@ -49,11 +49,11 @@ Dataset::Dataset(const TokenShards& shards, const DatasetOptions& options, std::
     throw BadInput("data", "the corpus has ids up to {}, but the model has only {} tokens", info.vocab_size - 1,
                    vocab_size);
   }
-  if (options.sequence < 1 || options.sequence > kMostSequence) {
-    throw BadInput("data", "expected a sequence of 1 to {} tokens, got {}", kMostSequence, options.sequence);
+  if (options.sequence < 1 || options.sequence > kMaxSequence) {
+    throw BadInput("data", "expected a sequence of 1 to {} tokens, got {}", kMaxSequence, options.sequence);
   }
-  if (options.batch < 1 || options.batch > kMostBatch) {
-    throw BadInput("data", "expected a batch of 1 to {} samples, got {}", kMostBatch, options.batch);
+  if (options.batch < 1 || options.batch > kMaxBatch) {
+    throw BadInput("data", "expected a batch of 1 to {} samples, got {}", kMaxBatch, options.batch);
   }
   if (!(options.validation >= 0 && options.validation <= 1)) {
     throw BadInput("data", "expected a validation part from 0 to 1, got {}", options.validation);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tokenizer/corpus.h"
+#include "tokenizer/train/corpus.h"
 
 namespace vitrine {
 namespace {

@@ -14,7 +14,7 @@
 namespace vitrine {
 
 struct PackOptions {
-  std::string document_separator;                     ///< As CorpusOptions::separator (tokenizer/corpus.h).
+  std::string document_separator;                     ///< As CorpusOptions::separator (tokenizer/train/corpus.h).
   std::optional<std::int32_t> document_token;         ///< The first token of every document, if any.
   std::int64_t shard_tokens = std::int64_t{1} << 27;  ///< A shard with this many gets no further document.
 };
@@ -35,9 +35,9 @@ std::optional<std::int32_t> end_token_of(const Tokenizer& tokenizer);
 /// The id of the special token with this text, if there is one.
 std::optional<std::int32_t> special_token(const Tokenizer& tokenizer, const std::string& text);
 
-/// Tokenizes the documents of `files` (tokenizer/corpus.h) and writes them to `folder`, in order. Special tokens in the
-/// text are not recognized. Documents without tokens are skipped; a document longer than a megabyte is tokenized in
-/// parts, cut between words. Throws as CorpusReader, ShardWriter and `report` do; then no file remains.
+/// Tokenizes the documents of `files` (tokenizer/train/corpus.h) and writes them to `folder`, in order. Special tokens
+/// in the text are not recognized. Documents without tokens are skipped; a document longer than a megabyte is tokenized
+/// in parts, cut between words. Throws as CorpusReader, ShardWriter and `report` do; then no file remains.
 Packed pack_corpus(const std::vector<std::string>& files, const Tokenizer& tokenizer, const std::string& folder,
                    const PackOptions& options, ThreadPool& pool, const ReportProgress& report = {});
 

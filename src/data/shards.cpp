@@ -38,8 +38,8 @@ struct Header {
 };
 static_assert(sizeof(Header) == 96);
 
-constexpr std::uint64_t kMostIds = std::uint64_t{1} << 31;
-constexpr std::uint32_t kMostShards = 1 << 20;
+constexpr std::uint64_t kMaxIds = std::uint64_t{1} << 31;
+constexpr std::uint32_t kMaxShards = 1 << 20;
 
 std::string shard_path(const std::string& folder, std::size_t number) {
   return (fs::path(folder) / fmt::format("shard-{:05}.tokens", number)).string();
@@ -152,7 +152,7 @@ void TokenShards::add(const std::string& path, bool& is_last) {
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.magic != Header().magic) throw BadCheckpoint(path, "expected a shard of tokens (VITRTOKS), got something else");
   if (h.version != 1) throw Unsupported(path, "expected version 1 of the format, got {}", h.version);
-  if (h.vocab_size == 0 || h.vocab_size > kMostIds ||
+  if (h.vocab_size == 0 || h.vocab_size > kMaxIds ||
       h.id_bytes != id_bytes_for(static_cast<std::int64_t>(h.vocab_size))) {
     throw BadCheckpoint(path, "the header contradicts itself: {} ids of {} bytes", h.vocab_size, h.id_bytes);
   }
@@ -161,8 +161,8 @@ void TokenShards::add(const std::string& path, bool& is_last) {
   }
   if (h.number != shards_.size())
     throw BadCheckpoint(path, "expected shard number {}, got {}", shards_.size(), h.number);
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 64);
-  if (h.tokens == 0 || h.tokens > kMost || h.documents == 0 || h.documents > h.tokens || h.text_bytes > kMost) {
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 64);
+  if (h.tokens == 0 || h.tokens > kMax || h.documents == 0 || h.documents > h.tokens || h.text_bytes > kMax) {
     throw BadCheckpoint(path, "invalid header: {} tokens, {} documents, {} bytes", h.tokens, h.documents, h.text_bytes);
   }
   shard.begin = tokens_;
@@ -204,7 +204,7 @@ TokenShards TokenShards::open(const std::string& folder) {
     if (!all.shards_.empty() && !fs::exists(path, error)) {
       throw BadCheckpoint(folder, "the last shard is missing: there is no {}", fs::path(path).filename().string());
     }
-    if (all.shards_.size() == kMostShards) throw BadCheckpoint(folder, "expected at most {} shards", kMostShards);
+    if (all.shards_.size() == kMaxShards) throw BadCheckpoint(folder, "expected at most {} shards", kMaxShards);
     all.add(path, is_last);
   }
   return all;

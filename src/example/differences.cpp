@@ -12,9 +12,9 @@ namespace {
 constexpr double kWidest = 0.5, kNarrowest = 1.0 / 1024;
 constexpr double kInside = 0.8;    // of the widest h that fits: the error of the slope falls with h¹⁰
 constexpr double kResidual = 1.7;  // times the rounding: larger residuals are a misfit
-constexpr int kFewPairs = 16, kPairs = 64, kMostRounds = 8;
+constexpr int kFewPairs = 16, kPairs = 64, kMaxRounds = 8;
 constexpr double kGood = 3e-7;  // an error that needs no more pairs
-constexpr double kMostRounding = 4e-7;
+constexpr double kMaxRounding = 4e-7;
 
 constexpr std::size_t kTerms = 5;
 using Row = std::array<double, kTerms>;
@@ -137,7 +137,7 @@ Differences::Differences(const Model& model, std::span<const std::int32_t> ids, 
   choices_ = choices();
   Pairs pairs(*this, some, kNarrowest);
   pairs.add(2 * kPairs);
-  const double most = kMostRounding * (1 + loss());  // near a kink the residuals are larger than rounding
+  const double most = kMaxRounding * (1 + loss());  // near a kink the residuals are larger than rounding
   rounding_ = std::clamp(pairs.fit().residual, 1e-9, most);
 }
 
@@ -199,7 +199,7 @@ Difference Differences::by(float* p) {
   h_ = h;
   Pairs pairs(*this, p, kInside * h);
   Fit fit;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
     pairs.add(kPairs);
     fit = pairs.fit();
     if (fit.error <= kGood) break;

@@ -82,8 +82,8 @@ ExampleModel document_model(std::uint64_t seed) {
 
 ExampleModel random_model(const ModelConfig& config, const std::string& title, std::uint64_t seed) {
   const std::int64_t n = count_params(config);
-  if (n > kMostParams) {
-    throw BadInput(title, "expected at most {} parameters, because each is written out, got {}", kMostParams, n);
+  if (n > kMaxParams) {
+    throw BadInput(title, "expected at most {} parameters, because each is written out, got {}", kMaxParams, n);
   }
   ThreadPool pool(1);
   InitOptions init;

@@ -41,10 +41,10 @@ struct ExampleModel {
 
 /// A model of 8 words and 2 blocks: the rows of a document that have survived, and random tenths for the others.
 ExampleModel document_model(std::uint64_t seed);
-/// A model of any config with random parameters (model/initialize.h). Throws BadInput for more than kMostParams.
+/// A model of any config with random parameters (model/initialize.h). Throws BadInput for more than kMaxParams.
 ExampleModel random_model(const ModelConfig& config, const std::string& title, std::uint64_t seed);
 
-constexpr std::int64_t kMostParams = 20'000;
+constexpr std::int64_t kMaxParams = 20'000;
 
 struct ExampleOptions {
   std::vector<std::int32_t> ids;
@@ -52,7 +52,7 @@ struct ExampleOptions {
   OptimizerConfig optimizer;
   double lr = 0;
   std::vector<std::string> cells;  ///< SECTION[index]: written out instead of the default cell.
-  std::int64_t most_differences = 600;
+  std::int64_t max_differences = 600;
 };
 
 /// The arithmetic of one element.

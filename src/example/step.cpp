@@ -41,7 +41,7 @@ class Step {
   }
 
   /// Runs forward and backward and records all sites and ops.
-  void learn() {
+  void forward_backward() {
     Tape tape(gradients_);
     Ledger ledger;
     OpLog log(ledger, facts_);
@@ -65,7 +65,7 @@ class Step {
               &recorder};
     pass.training = {&tape, &loss, &found};
     pass.ledger = &ledger;
-    model_.trainable.model().learn(pass, facts_.ids);
+    model_.trainable.model().forward_backward(pass, facts_.ids);
     facts_.loss = found.cross_entropy;
     facts_.values["softmax"] = softmax(facts_.values.at("hook_logits"));
     for (std::size_t i = 0; i < learning_.size(); ++i) {
@@ -143,7 +143,7 @@ std::map<std::string, std::vector<Difference>> take_differences(const ExampleMod
                                                                 std::span<const TrainParam> learning) {
   std::int64_t total = 0;
   for (const TrainParam& p : learning) total += p.count();
-  const auto share = std::max<std::int64_t>(1, o.most_differences / static_cast<std::int64_t>(learning.size()));
+  const auto share = std::max<std::int64_t>(1, o.max_differences / static_cast<std::int64_t>(learning.size()));
   const TrainParam& embedding = model.trainable.params().front();
   Differences differences(model.trainable.model(), o.ids, o.target,
                           embedding.value + o.ids.back() * embedding.shape[1]);
@@ -151,7 +151,7 @@ std::map<std::string, std::vector<Difference>> take_differences(const ExampleMod
   for (const TrainParam& p : learning) {
     std::vector<Difference>& slopes = result[p.name];
     slopes.resize(static_cast<std::size_t>(p.count()));
-    const std::int64_t n = total <= o.most_differences ? p.count() : std::min(share, p.count());
+    const std::int64_t n = total <= o.max_differences ? p.count() : std::min(share, p.count());
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t at = n == p.count() ? i : (2 * i + 1) * p.count() / (2 * n);
       slopes[static_cast<std::size_t>(at)] = differences.by(p.value + at);
@@ -178,7 +178,7 @@ Facts take_step(const ExampleModel& model, const ExampleOptions& o,
   facts.frozen = model.frozen;
   facts.params = params_of(model.trainable.params());
   Step step(model, facts);
-  step.learn();
+  step.forward_backward();
   if (config.head.tied) take_ends_apart(facts);
   differences = take_differences(model, o, step.learning());
   step.update();

@@ -17,8 +17,8 @@ bool is_better(const Extension& a, const Extension& b) {
 }  // namespace
 
 void BeamConfig::validate() const {
-  constexpr int kMost = 1 << 10;
-  if (n_beams < 1 || n_beams > kMost) throw BadInput("beam", "expected 1 to {} beams, got {}", kMost, n_beams);
+  constexpr int kMax = 1 << 10;
+  if (n_beams < 1 || n_beams > kMax) throw BadInput("beam", "expected 1 to {} beams, got {}", kMax, n_beams);
   if (n_best < 1 || n_best > n_beams) {
     throw BadInput("n_best", "expected 1 to {} hypotheses, as many as there are beams, got {}", n_beams, n_best);
   }

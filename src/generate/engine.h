@@ -108,7 +108,7 @@ class Engine {
   /// now. Paused ones give way. The first sequence always fits.
   bool fits(const GenerateRequest& request) const;
   /// The bytes of keys and values that suffice for all tokens of a sequence in this context.
-  static std::int64_t most_bytes(GenerateContext context, const GenerateRequest& request);
+  static std::int64_t max_bytes(GenerateContext context, const GenerateRequest& request);
   /// How many times a sequence has lost its cache to an older one.
   std::int64_t n_restarts() const { return n_restarts_; }
 

@@ -88,7 +88,7 @@ bool Engine::fits(const GenerateRequest& request) const {
   return has_free(missing + Sequence::make_cache(context, request, n).missing_bytes(n));
 }
 
-std::int64_t Engine::most_bytes(GenerateContext context, const GenerateRequest& request) {
+std::int64_t Engine::max_bytes(GenerateContext context, const GenerateRequest& request) {
   CountedKvMemory counted(context.kv_memory->block_length());
   context.kv_memory = &counted;
   const std::int64_t capacity = Sequence::capacity_of(context, request);

@@ -7,7 +7,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMostRows = 1 << 11;  // of a pass, unless one pair has more
+constexpr std::size_t kMaxRows = 1 << 11;  // of a pass, unless one pair has more
 
 void check(const GenerateContext& context, const TextPair& pair) {
   const std::int64_t context_length = context.model->config().max_seq_len;
@@ -50,7 +50,7 @@ PairEvaluation evaluate_pairs(const GenerateContext& context, std::span<const Te
   for (std::size_t first = 0; first < pairs.size();) {
     std::size_t end = first, rows = 0;
     const auto size = [&](std::size_t i) { return pairs[i].source.size() + pairs[i].target.size(); };
-    while (end < pairs.size() && (end == first || rows + size(end) <= kMostRows)) {
+    while (end < pairs.size() && (end == first || rows + size(end) <= kMaxRows)) {
       rows += size(end);
       result.tokens += static_cast<std::int64_t>(pairs[end++].target.size());
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/adapter.h"
+#include "checkpoint/adapters/adapter.h"
 #include "checkpoint/load.h"
 #include "generate/make_request.h"
 #include "generate/open_options.h"

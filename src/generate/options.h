@@ -136,13 +136,13 @@ inline const std::vector<OptionRow>& option_rows() {
   using O = GenerateOptions;
   using S = SamplingConfig;
   using C = SamplingOverrides;
-  constexpr double kMostTokens = 1 << 30;
+  constexpr double kMaxTokens = 1 << 30;
   static const std::vector<OptionRow> rows = {
       {.name = "max_tokens",
        .place = &O::max_tokens,
        .in = kInSearch | kInChat | kInSet | kInServer,
        .about = "Generate at most N tokens (default: the model's, else 128)",
-       .range = {0, kMostTokens},
+       .range = {0, kMaxTokens},
        .in_chat = "At most N tokens in an answer (default: the model's, else up to the end of the context)"},
       {.name = "beam",
        .place = &O::beam,
@@ -167,7 +167,7 @@ inline const std::vector<OptionRow>& option_rows() {
        .place = &O::min_tokens,
        .in = kInSearch,
        .about = "Generate at least N tokens",
-       .range = {0, kMostTokens}},
+       .range = {0, kMaxTokens}},
       {.name = "no_repeat_ngram",
        .place = &O::no_repeat_ngram,
        .in = kInSearch,

@@ -72,7 +72,7 @@ std::size_t n_common(Ids a, Ids b) {
 
 }  // namespace
 
-PrefixCache::PrefixCache(std::int64_t most_idle_bytes) : most_idle_bytes_(most_idle_bytes) {}
+PrefixCache::PrefixCache(std::int64_t max_idle_bytes) : max_idle_bytes_(max_idle_bytes) {}
 PrefixCache::~PrefixCache() = default;
 
 PrefixCache::Node* PrefixCache::find(const PrefixKey& key) const {
@@ -238,7 +238,7 @@ bool PrefixCache::evict() {
 }
 
 void PrefixCache::trim() {
-  while (idle_bytes() > most_idle_bytes_ && evict()) {
+  while (idle_bytes() > max_idle_bytes_ && evict()) {
   }
 }
 

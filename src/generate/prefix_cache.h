@@ -35,8 +35,8 @@ struct PrefixKey {
 /// For caches of one model, with the same type and block length. Not thread-safe.
 class PrefixCache {
  public:
-  /// `most_idle_bytes`: what trim() leaves of the blocks and snapshots that no sequence uses.
-  explicit PrefixCache(std::int64_t most_idle_bytes = std::numeric_limits<std::int64_t>::max());
+  /// `max_idle_bytes`: what trim() leaves of the blocks and snapshots that no sequence uses.
+  explicit PrefixCache(std::int64_t max_idle_bytes = std::numeric_limits<std::int64_t>::max());
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
   ~PrefixCache();
@@ -49,7 +49,7 @@ class PrefixCache {
   /// Frees the block or snapshot that has not been used for the longest time, among those that no sequence uses, and
   /// the snapshots of a block with it. Returns false if there is none.
   bool evict();
-  /// Frees these until the idle ones have at most `most_idle_bytes`.
+  /// Frees these until the idle ones have at most `max_idle_bytes`.
   void trim();
   /// The bytes of the blocks and snapshots that no sequence uses.
   std::int64_t idle_bytes() const;
@@ -77,7 +77,7 @@ class PrefixCache {
   std::vector<Group> groups_;
   std::int64_t snapshot_bytes_ = 0;
   std::uint64_t clock_ = 0;
-  std::int64_t most_idle_bytes_;
+  std::int64_t max_idle_bytes_;
 };
 
 }  // namespace vitrine

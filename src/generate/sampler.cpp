@@ -161,7 +161,7 @@ double log_sum_exp(std::span<const float> logits) {
   return max + math::log(sum);
 }
 
-std::vector<std::int32_t> most_likely(std::span<const float> logits, int n) {
+std::vector<std::int32_t> max_likely(std::span<const float> logits, int n) {
   if (n < 0) throw BadInput("sampler", "expected a number of log-probabilities >= 0, got {}", n);
   const auto logit = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)]; };
   const auto before = [&](std::int32_t a, std::int32_t b) {
@@ -186,7 +186,7 @@ std::vector<std::int32_t> most_likely(std::span<const float> logits, int n) {
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n) {
   const double normalizer = log_sum_exp(logits);
   std::vector<TokenLogprob> top;
-  for (const std::int32_t id : most_likely(logits, n)) {
+  for (const std::int32_t id : max_likely(logits, n)) {
     top.push_back({id, static_cast<double>(logits[static_cast<std::size_t>(id)]) - normalizer});
   }
   return top;

@@ -66,7 +66,7 @@ struct TokenLogprob {
 /// and for logits that sample() rejects.
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int n);
 /// Their ids alone.
-std::vector<std::int32_t> most_likely(std::span<const float> logits, int n);
+std::vector<std::int32_t> max_likely(std::span<const float> logits, int n);
 
 /// log Σ exp(logit), which log-probabilities subtract. Throws BadInput as top_logprobs() does.
 double log_sum_exp(std::span<const float> logits);

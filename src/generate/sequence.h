@@ -93,7 +93,7 @@ class Sequence {
   bool shares_prefixes() const;
   PrefixKey prefix_key() const;
   /// The most leading tokens that need not be fed.
-  std::int64_t most_restored() const;
+  std::int64_t max_restored() const;
   /// Where the cache keeps a snapshot for the same prompt and those that continue it: before the prompt's last token,
   /// whose logits every answer needs, or after it if there is no answer.
   std::int64_t before_last() const;

@@ -53,14 +53,14 @@ PrefixKey Sequence::prefix_key() const {
   return {request_.owner, planned, {own.begin(), own.end()}};
 }
 
-std::int64_t Sequence::most_restored() const {
+std::int64_t Sequence::max_restored() const {
   return std::min(first_row(), std::ssize(branches_.front().ids) - 1);  // the last token's logits are needed
 }
 
 void Sequence::restore_prefix() {
   const Branch& branch = branches_.front();
   if (!shares_prefixes() || branch.cache->length() > 0) return;
-  const std::int64_t n = context_.prefixes->restore(prefix_key(), branch.ids, most_restored(), *branch.cache);
+  const std::int64_t n = context_.prefixes->restore(prefix_key(), branch.ids, max_restored(), *branch.cache);
   if (!has_begun) result_.cached_tokens = n;
   n_kept_ = n;
 }
@@ -93,7 +93,7 @@ std::int64_t Sequence::n_shared(const Sequence& other) const {
   if (!shares_prefixes() || !other.shares_prefixes() || prefix_key() != other.prefix_key()) return 0;
   const std::span<const std::int32_t> ids = branches_.front().ids, others = other.branches_.front().ids;
   const auto first_other = std::mismatch(ids.begin(), ids.end(), others.begin(), others.end()).first;
-  const std::int64_t n = std::min<std::int64_t>(first_other - ids.begin(), most_restored());
+  const std::int64_t n = std::min<std::int64_t>(first_other - ids.begin(), max_restored());
   if (!branches_.front().cache->has_states()) return n;
   return n >= other.before_last() ? other.before_last() : n - n % KvCache::kSnapshotInterval;
 }

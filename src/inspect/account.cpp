@@ -16,7 +16,7 @@ namespace vitrine {
 namespace {
 
 constexpr double kFloat = 4;
-constexpr std::int64_t kMostSequences = 1 << 16;
+constexpr std::int64_t kMaxSequences = 1 << 16;
 
 /// The ops of one layer, or before or after the layers, merged by name.
 class OpList {
@@ -176,8 +176,8 @@ Cost Cost::operator*(double times) const {
 }
 
 Account account(const ModelConfig& config, const Workload& workload) {
-  if (workload.batch < 1 || workload.batch > kMostSequences) {
-    throw BadInput("batch", "expected 1 to {}, got {}", kMostSequences, workload.batch);
+  if (workload.batch < 1 || workload.batch > kMaxSequences) {
+    throw BadInput("batch", "expected 1 to {}, got {}", kMaxSequences, workload.batch);
   }
   const auto check_length = [](const char* name, std::int64_t length, std::int64_t context) {
     if (length >= 1 && length <= context) return;
@@ -242,9 +242,9 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
   if (!w.adapters.empty()) m.weights = n_params * w.bytes_per_weight + n_adapter * kFloat;
   if (trains) {
     m.optimizer = (w.adapters.empty() ? n_params : n_adapter) * 3 * kFloat;
-    LearningPass learning{w.batch, w.length, w.source_length};
+    TrainingPass learning{w.batch, w.length, w.source_length};
     learning.adapters = w.adapters;
-    m.activations = as_double(learning_bytes(config, learning, pool));
+    m.activations = as_double(training_bytes(config, learning, pool));
     return m;
   }
   CountedKvMemory counted;
@@ -257,7 +257,7 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
   return m;
 }
 
-std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool) {
+std::int64_t training_bytes(const ModelConfig& config, const TrainingPass& of, ThreadPool& pool) {
   const std::int64_t n_source = of.source_length.value_or(of.length);
   DryPass dry(pool, equal_segments(of.batch, of.length, of.adapters, config.encoder.has_value()),
               equal_segments(config.encoder ? of.batch : 0, n_source, of.adapters));

@@ -93,7 +93,7 @@ struct MemoryEstimate {
 MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& workload, std::int64_t chunk);
 
 /// A forward and backward of `batch` sequences at once.
-struct LearningPass {
+struct TrainingPass {
   std::int64_t batch = 1;
   std::int64_t length = 1;
   std::optional<std::int64_t> source_length{};  ///< Absent: as many as `length`.
@@ -102,11 +102,11 @@ struct LearningPass {
   bool dropout = false;
   AppliedAdapters adapters{};  ///< Their matrices learn, and nothing else.
   bool adapter_dropout = false;
-  std::optional<SiteId> begin{};  ///< As in Learning.
+  std::optional<SiteId> begin{};  ///< As in TrainingRequest.
 };
 
 /// The peak memory of activations and their gradients in such a pass, in bytes, on the threads of `pool`.
-std::int64_t learning_bytes(const ModelConfig& config, const LearningPass& of, ThreadPool& pool);
+std::int64_t training_bytes(const ModelConfig& config, const TrainingPass& of, ThreadPool& pool);
 
 /// Bytes that one more token adds to the KV cache. Layers with a window do not grow.
 double kv_bytes_per_token(const ModelConfig& config, KvTypes kv);

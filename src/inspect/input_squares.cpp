@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/gguf_plan.h"
+#include "checkpoint/gguf/plan.h"
 #include "inspect/text_pass.h"
 
 namespace vitrine {

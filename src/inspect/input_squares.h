@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "checkpoint/importance_matrix.h"
+#include "checkpoint/gguf/importance_matrix.h"
 #include "checkpoint/load.h"
 #include "generate/context.h"
 

@@ -86,7 +86,7 @@ class FinalRows {
 LensCell cell_of(std::span<const float> logits, const Summary& summary, const LensOptions& options, std::size_t t) {
   LensCell cell;
   cell.entropy = summary.entropy;
-  for (const std::int32_t id : most_likely(logits, options.top)) {
+  for (const std::int32_t id : max_likely(logits, options.top)) {
     const auto rank = static_cast<std::int64_t>(cell.top.size());
     const float logit = logits[static_cast<std::size_t>(id)];
     cell.top.push_back({id, logit, static_cast<double>(logit) - summary.normalizer, rank});

@@ -23,7 +23,7 @@ void check_kv_types(const Pass& pass) {
 
 }  // namespace
 
-void learn_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients) {
+void backward_from_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients) {
   check_kv_types(pass);
   Gradients of_no_params;
   Tape tape(of_no_params);
@@ -31,10 +31,10 @@ void learn_logits(const Model& model, Pass& pass, const Tokens& tokens, std::spa
   LossResult found;
   pass.training = {&tape, &loss, &found};
   pass.compute = Compute::f32;
-  model.learn(pass, tokens);
+  model.forward_backward(pass, tokens);
 }
 
-void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective) {
+void backward_from_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective) {
   check_kv_types(pass);
   Gradients of_no_params;
   Tape tape(of_no_params);
@@ -57,11 +57,11 @@ void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const
   }
   pass.training = {&tape, &loss, &found};
   pass.compute = Compute::f32;
-  model.learn(pass, tokens);
+  model.forward_backward(pass, tokens);
 }
 
-double learn_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
-                     Gradients& params, std::optional<std::int32_t> next_sentence) {
+double backward_from_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
+                             Gradients& params, std::optional<std::int32_t> next_sentence) {
   std::vector<float> weights;
   for (std::int32_t& target : targets) {
     weights.push_back(target == kNoLabel ? 0.0f : 1.0f);
@@ -75,7 +75,7 @@ double learn_targets(const Model& model, Pass& pass, const Tokens& tokens, std::
   LossResult found;
   pass.training = {&tape, &loss, &found};
   pass.compute = Compute::f32;
-  model.learn(pass, tokens);
+  model.forward_backward(pass, tokens);
   return found.cross_entropy / n + found.next_sentence;
 }
 

@@ -25,18 +25,18 @@ struct Objective {
 /// Runs the text forward and backward, so that the taps of the pass receive the gradients of the objective. Products
 /// with quantized weights are those of Compute::f32. Throws Unsupported for another type of keys and values than f32,
 /// BadInput for tokens outside the vocabulary.
-void learn_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective);
+void backward_from_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective);
 
 /// Runs the pass forward and backward from given gradients of its logits, `[T, vocab_size]`, so that the taps of the
-/// pass receive the gradients of a loss that is computed elsewhere. Throws as learn_objective() does.
-void learn_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients);
+/// pass receive the gradients of a loss that is computed elsewhere. Throws as backward_from_objective() does.
+void backward_from_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients);
 
 /// A label that does not count, as in transformers.
 constexpr std::int32_t kNoLabel = -100;
 
 /// Runs the text forward and backward, with these targets of its rows (kNoLabel for none). Returns their mean
 /// cross-entropy in nats, plus that of the next sentence if there is a label for it; adds the gradients to `params`.
-double learn_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
-                     Gradients& params, std::optional<std::int32_t> next_sentence = std::nullopt);
+double backward_from_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
+                             Gradients& params, std::optional<std::int32_t> next_sentence = std::nullopt);
 
 }  // namespace vitrine

@@ -109,7 +109,7 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
   Arena arena;
   Pass pass = text_pass(context, arena, tokens);
   pass.taps = &reader;
-  learn_objective(*context.model, pass, tokens, objective);
+  backward_from_objective(*context.model, pass, tokens, objective);
   return all;
 }
 

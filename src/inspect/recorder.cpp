@@ -14,7 +14,7 @@ bool names_experts(const std::string& glob) { return glob.find("experts.") != st
 }  // namespace
 
 SiteLayers site_layers(const ModelConfig& config) {
-  return {static_cast<int>(config.n_layers()), static_cast<int>(most_experts(config)),
+  return {static_cast<int>(config.n_layers()), static_cast<int>(max_experts(config)),
           config.encoder ? static_cast<int>(config.encoder->n_layers()) : -1};
 }
 

@@ -64,7 +64,7 @@ class Recorder : public Taps {
   Recorder(std::vector<std::string> globs, std::vector<SiteWrite> writes, const SiteLayers& layers, Receive receive);
 
   /// An upper bound on the number of sites whose values the receiver gets.
-  std::int64_t most_sites() const { return selection_.count(); }
+  std::int64_t max_sites() const { return selection_.count(); }
   bool wants(const SiteId& id) const override { return selection_.contains(id) || written_.contains(id); }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
   void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,

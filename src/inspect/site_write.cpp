@@ -14,7 +14,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void bad_write(std::string_view text, std::string_view why) {
   throw BadInput("--set", "expected SITE[index]=value, got \"{}\": {}", text, why);
@@ -45,7 +45,7 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
   if (text == ":") return {};
   if (colon == std::string_view::npos) {
     const std::int64_t i = parse_integer(text, write);
-    return {i, i < kMost ? i + 1 : i, false, i == -1};  // kMost is out of range for any value
+    return {i, i < kMax ? i + 1 : i, false, i == -1};  // kMax is out of range for any value
   }
   const std::string_view from = text.substr(0, colon), to = text.substr(colon + 1);
   return {from.empty() ? 0 : parse_integer(from, write), to.empty() ? 0 : parse_integer(to, write), false, to.empty()};
@@ -53,7 +53,7 @@ SiteWrite::Range parse_range(std::string_view text, std::string_view write) {
 
 /// The indices [begin, end) of one axis that a write changes.
 struct Interval {
-  std::int64_t begin = 0, end = kMost;
+  std::int64_t begin = 0, end = kMax;
 };
 
 /// `in_part`: the axis has the positions of tokens of a part of a sequence.
@@ -61,7 +61,7 @@ Interval resolve(const SiteWrite& write, const SiteWrite::Range& range, const Si
                  bool in_part) {
   const std::int64_t size = shape[axis];
   if (range.whole) return {};
-  if (in_part) return {range.begin, range.open_end ? kMost : range.end};
+  if (in_part) return {range.begin, range.open_end ? kMax : range.end};
   const std::int64_t begin = range.begin < 0 ? range.begin + size : range.begin;
   const std::int64_t end = range.open_end ? size : range.end < 0 ? range.end + size : range.end;
   if (begin < 0 || end > size || begin >= end) {

@@ -77,6 +77,6 @@ std::int64_t recorded_bytes(const ModelConfig& config, const std::vector<std::st
   return bytes;
 }
 
-std::int64_t trace_header_bytes(std::int64_t most_sites) { return kHeaderBytes + most_sites * kHeaderBytesPerSite; }
+std::int64_t trace_header_bytes(std::int64_t max_sites) { return kHeaderBytes + max_sites * kHeaderBytesPerSite; }
 
 }  // namespace vitrine

@@ -26,7 +26,7 @@ class TextRecorder : public SequenceTaps {
   /// The bytes of all values that are read or written, if tokens are spread evenly over the experts.
   std::int64_t bytes() const { return bytes_; }
   /// An upper bound on the number of values.
-  std::int64_t most_sites() const { return recorder_.most_sites(); }
+  std::int64_t max_sites() const { return recorder_.max_sites(); }
   /// The values, in the order of the forward. Throws BadInput if a glob or a write has matched no site.
   const std::vector<SequenceRecorder::Recorded>& recorded() const;
 
@@ -45,6 +45,6 @@ class TextRecorder : public SequenceTaps {
 std::int64_t recorded_bytes(const ModelConfig& config, const std::vector<std::string>& globs, std::int64_t n);
 
 /// The number of bytes that the file of a trace reserves for the names and shapes of its values.
-std::int64_t trace_header_bytes(std::int64_t most_sites);
+std::int64_t trace_header_bytes(std::int64_t max_sites);
 
 }  // namespace vitrine

@@ -20,14 +20,14 @@ namespace {
 // a tile's part of x in the L1 cache. If all of k is one chunk, nothing is spilled, and one panel is used for all of x.
 constexpr int kBlockTokens = 192;  // whole tiles
 constexpr int kBlockRows = 48;     // whole tiles, whole squares of a transposed matrix
-constexpr int kMostRows = 240;     // of a panel with all of k, for each of which all of x is read
+constexpr int kMaxRows = 240;      // of a panel with all of k, for each of which all of x is read
 constexpr std::int64_t kChunk = 512;
 constexpr std::int64_t kPanelFloats = 32 * 2304;  // a panel of w
 
 /// The number of rows of w whose panel contains all of k.
 constexpr std::int64_t whole_rows(std::int64_t cols) {
   const std::int64_t padded = larger((cols + kLanes - 1) / kLanes * kLanes, kLanes);
-  return smaller(kMostRows, kPanelFloats / padded / kLanes * kLanes);
+  return smaller(kMaxRows, kPanelFloats / padded / kLanes * kLanes);
 }
 static_assert(whole_rows(kWhole) >= kLanes && kBlockRows * kChunk <= kPanelFloats);
 

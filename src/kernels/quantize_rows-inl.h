@@ -137,11 +137,11 @@ void store_levels(const Parts<kSize>& parts, Vec step, StoredParts<kSize>& to) {
   store_codes(codes, to.codes);
 }
 
-template <int kMost, int kSize>
+template <int kMax, int kSize>
 void store_levels_above_min(const Parts<kSize>& parts, Vec step, Vec min, StoredParts<kSize>& to) {
   Vec codes[kSize];
   const Vec inverse = divided(broadcast(1), step);
-  for (int i = 0; i < kSize; ++i) codes[i] = code_of<kMost>(parts.x[i], min, inverse);
+  for (int i = 0; i < kSize; ++i) codes[i] = code_of<kMax>(parts.x[i], min, inverse);
   store_codes(codes, to.codes);
 }
 
@@ -155,11 +155,11 @@ bool quantize_scaled(const QuantizedRows& rows, Weighting weighting) {
   });
 }
 
-template <DType kType, int kMost>
+template <DType kType, int kMax>
 bool quantize_with_min(const QuantizedRows& rows, Weighting weighting) {
   return quantize_parts<kType, 32, 1>(rows, weighting, [](const Parts<32>& parts, StoredParts<32>& to) {
-    const MinFit fit = choose_half_scale_and_min<kMost>(parts);
-    store_levels_above_min<kMost>(parts, fit.scale, fit.min, to);
+    const MinFit fit = choose_half_scale_and_min<kMax>(parts);
+    store_levels_above_min<kMax>(parts, fit.scale, fit.min, to);
     store_f16(fit.scale, to.d);
     store_f16(zero() - fit.min, to.d_min);
   });
@@ -177,12 +177,12 @@ bool quantize_super(const QuantizedRows& rows, Weighting weighting) {
   });
 }
 
-template <DType kType, int kMost, int kIntegers>
+template <DType kType, int kMax, int kIntegers>
 bool quantize_super_with_min(const QuantizedRows& rows, Weighting weighting) {
   constexpr int kSize = part_size(kType), kGroup = 256 / kSize;
   return quantize_parts<kType, kSize, kGroup>(rows, weighting, [](const Parts<kSize>& parts, StoredParts<kSize>& to) {
-    const MinChoice choice = choose_scales_and_mins<kMost, kGroup, kIntegers>(parts);
-    store_levels_above_min<kMost>(parts, choice.d * choice.scale, choice.d_min * choice.min, to);
+    const MinChoice choice = choose_scales_and_mins<kMax, kGroup, kIntegers>(parts);
+    store_levels_above_min<kMax>(parts, choice.d * choice.scale, choice.d_min * choice.min, to);
     store_f16(choice.d, to.d);
     store_f16(choice.d_min, to.d_min);
     store_f32(choice.scale, to.scales);

@@ -18,7 +18,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMostSteps = 1000;  // of a trail
+constexpr std::size_t kMaxSteps = 1000;  // of a trail
 
 /// Puts the parameters of an op into the facts, as floats, in place of those of other ops: vectors as a whole, of
 /// matrices the rows that an element is computed from.
@@ -79,7 +79,7 @@ class Speller {
   /// The op that made the value at the cell's site; null for a copy of another value.
   const StepOp* op_of(const CellName& cell) const {
     const Operand& o = operand(cell);
-    return o.made_by ? &f_.ops[*o.made_by] : nullptr;
+    return o.produced_by ? &f_.ops[*o.produced_by] : nullptr;
   }
   float value(const CellName& cell) const { return operand(cell).value[cell.flat]; }
 
@@ -98,13 +98,13 @@ class Speller {
   std::optional<CellName> parent(const CellName& cell) {
     const StepOp* op = op_of(cell);
     std::int64_t flat = cell.flat;
-    for (std::size_t step = 0; op != nullptr && step < kMostSteps; ++step) {
+    for (std::size_t step = 0; op != nullptr && step < kMaxSteps; ++step) {
       const std::vector<OperandElements> all = elements_of(*op, flat);
       if (all.empty() || !all.front().input) return std::nullopt;
       const auto [input, at] = largest(*op, all);
       const Operand& from = f_.operands[op->inputs[input]];
       if (!from.name.empty()) return CellName{from.name, at};
-      op = from.made_by ? &f_.ops[*from.made_by] : nullptr;
+      op = from.produced_by ? &f_.ops[*from.produced_by] : nullptr;
       flat = at;
     }
     return std::nullopt;
@@ -123,7 +123,7 @@ class Speller {
     add_words(made.name, json);
     if (const Cell arithmetic = spell_forward(f_, made.name, cell.flat)) {
       json["result"] = arithmetic->value();
-      if (arithmetic->text().size() <= kMostText) json["text"] = arithmetic->text();
+      if (arithmetic->text().size() <= kMaxText) json["text"] = arithmetic->text();
     }
     std::vector<float> values;
     Json groups = Json::array(), parents = Json::array();
@@ -209,7 +209,7 @@ std::vector<CellName> trail_of(const GenerateContext& context, Recording& r) {
   const std::int64_t vocab_size = r.facts.config->vocab_size;
   std::vector<CellName> trail = {
       {"hook_logits", r.position * vocab_size + r.top[static_cast<std::size_t>(r.position)].front().id}};
-  while (trail.size() < kMostSteps) {
+  while (trail.size() < kMaxSteps) {
     const std::optional<CellName> next = speller.parent(trail.back());
     if (!next) break;
     trail.push_back(*next);
@@ -278,9 +278,9 @@ Json spell_cells(const GenerateContext& context, Recording& r, const std::vector
   for (const CellName& cell : cells) {
     if (seen.emplace(cell.site, cell.flat).second) order.push_back(&cell);
   }
-  const auto made_by = [&](const CellName* cell) { return speller.operand(*cell).made_by.value_or(0); };
+  const auto produced_by = [&](const CellName* cell) { return speller.operand(*cell).produced_by.value_or(0); };
   std::stable_sort(order.begin(), order.end(),
-                   [&](const CellName* a, const CellName* b) { return made_by(a) < made_by(b); });
+                   [&](const CellName* a, const CellName* b) { return produced_by(a) < produced_by(b); });
   Json list = Json::array();
   for (const CellName* cell : order) list.push_back(speller.spell(*cell, data));
   Json spelled;

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "tokenizer/base64.h"
+#include "tokenizer/read/base64.h"
 
 namespace vitrine {
 

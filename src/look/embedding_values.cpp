@@ -8,12 +8,12 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMostWords = 16;
+constexpr std::size_t kMaxWords = 16;
 
 std::vector<std::int32_t> distinct(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> result;
   for (const std::int32_t id : ids) {
-    if (std::find(result.begin(), result.end(), id) == result.end() && result.size() < kMostWords) result.push_back(id);
+    if (std::find(result.begin(), result.end(), id) == result.end() && result.size() < kMaxWords) result.push_back(id);
   }
   return result;
 }

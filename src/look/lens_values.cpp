@@ -76,7 +76,7 @@ std::vector<HeadScores> scores_of(const Recording& r, ThreadPool& pool) {
 }
 
 void add_head_values(const GenerateContext& context, const Recording& r, LookData& data) {
-  const std::int64_t most = most_heads(*r.facts.config);
+  const std::int64_t most = max_heads(*r.facts.config);
   if (most == 0) return;
   const std::vector<HeadScores> scores = scores_of(r, *context.pool);
   const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
@@ -111,7 +111,7 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
   data.add("attribution", "attribution.component", {static_cast<std::int64_t>(values.size())}, values);
   data.label(names);
 
-  const std::int64_t most = most_heads(*r.facts.config);
+  const std::int64_t most = max_heads(*r.facts.config);
   const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
   std::vector<double> heads(static_cast<std::size_t>(n_layers * most), kNoValue);
   options.by_head = true;

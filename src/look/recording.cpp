@@ -22,7 +22,7 @@ Recording record(const GenerateContext& base, std::span<const std::int32_t> ids,
   Recording r;
   r.position = position;
   r.facts.config = &base.model->config();
-  r.facts.most_text = kMostText;
+  r.facts.max_text = kMaxText;
   r.facts.ids.assign(ids.begin(), ids.end());
   Ledger ledger;
   OpLog log(ledger, r.facts);

@@ -18,7 +18,7 @@ namespace vitrine {
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 /// Characters of an arithmetic that the page shows.
-constexpr std::size_t kMostText = 400;
+constexpr std::size_t kMaxText = 400;
 
 struct Recording {
   ForwardFacts facts;

@@ -17,14 +17,14 @@ const RopeConfig* rope_of(const ModelConfig& config, std::size_t layer) {
 }
 
 /// `[L, H, n]`: the mean length of each pair of the rotated queries; NaN where a layer has fewer.
-void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
+void add_lengths(const Recording& r, std::int64_t max_pairs, LookData& data) {
   const ModelConfig& config = *r.facts.config;
   const std::size_t n_layers = config.n_layers();
-  std::int64_t most_heads = 0;
+  std::int64_t max_heads = 0;
   for (std::size_t l = 0; l < n_layers; ++l) {
-    if (rope_of(config, l) != nullptr) most_heads = std::max(most_heads, attention_of(config, l)->n_heads);
+    if (rope_of(config, l) != nullptr) max_heads = std::max(max_heads, attention_of(config, l)->n_heads);
   }
-  std::vector<double> lengths(n_layers * static_cast<std::size_t>(most_heads * most_pairs), kNoValue);
+  std::vector<double> lengths(n_layers * static_cast<std::size_t>(max_heads * max_pairs), kNoValue);
   for (std::size_t l = 0; l < n_layers; ++l) {
     const RopeConfig* const rope = rope_of(config, l);
     const std::string site = in_block(static_cast<std::int64_t>(l), "attn.hook_rot_q");
@@ -42,12 +42,12 @@ void add_lengths(const Recording& r, std::int64_t most_pairs, LookData& data) {
           const auto a = static_cast<double>(q[x]), b = static_cast<double>(q[y]);
           sum += std::sqrt(a * a + b * b);
         }
-        const std::int64_t at = (static_cast<std::int64_t>(l) * most_heads + h) * most_pairs + i;
+        const std::int64_t at = (static_cast<std::int64_t>(l) * max_heads + h) * max_pairs + i;
         lengths[static_cast<std::size_t>(at)] = sum / static_cast<double>(r.n_tokens());
       }
     }
   }
-  data.add("rope", "rope.q_length", {static_cast<std::int64_t>(n_layers), most_heads, most_pairs}, lengths);
+  data.add("rope", "rope.q_length", {static_cast<std::int64_t>(n_layers), max_heads, max_pairs}, lengths);
 }
 
 }  // namespace

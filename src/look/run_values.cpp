@@ -44,7 +44,7 @@ void add_checkpoint(const Recording& r, ThreadPool& pool, RunSeries& series) {
       series.probs.push_back(math::exp(t.logprob));
     }
   }
-  const std::int64_t most = most_heads(*r.facts.config);
+  const std::int64_t most = max_heads(*r.facts.config);
   const std::vector<HeadScores> scores = scores_of(r, pool);
   series.scores.resize(std::size(kScoresOfHeads));
   for (std::size_t kind = 0; kind < series.scores.size(); ++kind) {
@@ -104,7 +104,7 @@ void add_run_values(const GenerateContext& base, const Recording& r, const LookR
   data.add("run", "run.top.prob", {n, t, k}, series.probs);
   const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
   for (std::size_t kind = 0; kind < series.scores.size(); ++kind) {
-    data.add("run", std::string("run.heads.") + kScoresOfHeads[kind].name, {n, n_layers, most_heads(*r.facts.config)},
+    data.add("run", std::string("run.heads.") + kScoresOfHeads[kind].name, {n, n_layers, max_heads(*r.facts.config)},
              series.scores[kind]);
   }
   std::vector<double> at, values;

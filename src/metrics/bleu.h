@@ -7,7 +7,7 @@
 // Counts are summed over all lines before they are divided. If some n-grams match, but none of an order, that order has
 // p_n = 1 / (2^k · n-grams) instead of 0; k is 1 for the first such order, 2 for the second (smoothing `exp`).
 //
-// Source: Papineni et al. 2002, BLEU: a Method for Automatic Evaluation of Machine Translation,
+// Source: Papineni et al. 2002, BLEU: a Method for Automatic Evaluation of ExecutionContext Translation,
 // https://aclanthology.org/P02-1040; Post 2018, A Call for Clarity in Reporting BLEU Scores,
 // https://aclanthology.org/W18-6319. The numbers are those of sacreBLEU 2.6.0 with its default settings.
 #pragma once

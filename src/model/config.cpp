@@ -200,7 +200,7 @@ const AttentionConfig* attention_of(const StackConfig& config, std::size_t i) {
   return i < config.blocks.size() ? find<AttentionConfig>(config.blocks[i]) : nullptr;
 }
 
-std::int64_t most_heads(const StackConfig& config) {
+std::int64_t max_heads(const StackConfig& config) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < config.n_layers(); ++i) {
     if (const AttentionConfig* const attention = attention_of(config, i)) most = std::max(most, attention->n_heads);
@@ -264,7 +264,7 @@ bool is_constant(const ModelConfig& config, std::string_view name) {
   return stack.embedding.sinusoid.has_value();
 }
 
-std::int64_t most_experts(const ModelConfig& config) {
+std::int64_t max_experts(const ModelConfig& config) {
   std::int64_t most = 0;
   for (const StackConfig* stack :
        {static_cast<const StackConfig*>(&config), config.encoder ? &*config.encoder : nullptr}) {

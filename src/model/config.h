@@ -195,7 +195,7 @@ const RecurrentConfig* recurrent_layer(const StackConfig& config, std::size_t i)
 /// The attention of layer `i` of a stack; null: the layer has none.
 const AttentionConfig* attention_of(const StackConfig& config, std::size_t i);
 /// The largest number of query heads in a layer; 0 without attention.
-std::int64_t most_heads(const StackConfig& config);
+std::int64_t max_heads(const StackConfig& config);
 
 /// Whether a layer reads later positions. Such a stack has no cache, and does not predict the next token.
 bool is_bidirectional(const StackConfig& config);
@@ -211,7 +211,7 @@ bool has_sequence_rows(const ModelConfig& config);
 bool is_constant(const ModelConfig& config, std::string_view name);
 
 /// The largest number of experts in a layer; 0 without experts.
-std::int64_t most_experts(const ModelConfig& config);
+std::int64_t max_experts(const ModelConfig& config);
 
 /// What a cache keeps for each layer; empty for a model that has no cache (is_bidirectional).
 std::vector<CacheLayerConfig> cache_layers(const ModelConfig& config);

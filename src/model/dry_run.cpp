@@ -35,7 +35,7 @@ void DryPass::run(const Model& model) {
   LossResult found;
   pass_.training.loss = &loss;
   pass_.training.result = &found;
-  model.learn(pass_, tokens);
+  model.forward_backward(pass_, tokens);
 }
 
 }  // namespace vitrine

@@ -119,7 +119,7 @@ struct SegmentFactors {
 };
 
 /// Sets the gradients of the logits, which belong to rows `numbers`, to those given, or to the factors of the terms.
-void learn_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> numbers) {
+void backward_from_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> numbers) {
   if (!p.is_taped()) return;
   const Tensor gradient = p.grad(logits);  // the backward starts here
   const std::span<const float> given = p.training.loss->logit_gradients;
@@ -136,9 +136,10 @@ void learn_logits(Pass& p, const Tensor& logits, std::span<const std::int64_t> n
 
 /// Adds the losses of the logits, which belong to rows `numbers`, to p.training.result, unless they are in it already,
 /// and sets the gradients of the losses.
-void learn_from(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers, SegmentFactors& factors) {
+void backward_from_rows(Pass& p, const Tensor& all_logits, std::span<const std::int64_t> numbers,
+                        SegmentFactors& factors) {
   const LossRequest& request = *p.training.loss;
-  if (gives_gradients(request)) return learn_logits(p, all_logits, numbers);
+  if (gives_gradients(request)) return backward_from_logits(p, all_logits, numbers);
   LossResult& found = *p.training.result;
   const auto n_rows = static_cast<std::size_t>(all_logits.rows());
   std::vector<std::int32_t> targets;  // the last row of a pass may have none
@@ -238,7 +239,7 @@ Tensor unembed_in(Pass& p, const ModelConfig& c, const ModelParams& w, const Ten
 }
 
 /// Adds the losses of the next sentences to p.training.result, and sets their gradients.
-void learn_next_sentences(Pass& p, const Tensor& logits) {
+void backward_from_next_sentences(Pass& p, const Tensor& logits) {
   const LossRequest& request = *p.training.loss;
   const Tensor losses = next_token_loss(p, logits, request.next_sentence);
   if (p.is_taped()) p.grad(losses);
@@ -265,7 +266,7 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
   if (!c.pooler->next_sentence) return;
   const Tensor logits = p.tap(top(Site::nsp_out), linear(p, w.nsp_head, pooled));
   if (p.receive_next_sentence) p.receive_next_sentence(logits);
-  if (learns) learn_next_sentences(p, logits);
+  if (learns) backward_from_next_sentences(p, logits);
 }
 
 /// Taps the losses of the segments that are whole texts, if all their rows have logits: those whose logits begin at
@@ -298,8 +299,8 @@ bool taps_all_rows(const Pass& p) {
 
 /// The rows of logits that are computed together. The groups have about the same size, so that they can use the same
 /// memory for their gradients.
-std::int64_t group_size(std::int64_t n_rows, std::int64_t vocab_size, std::int64_t most_elements) {
-  const std::int64_t most = std::max<std::int64_t>(1, most_elements / vocab_size);
+std::int64_t group_size(std::int64_t n_rows, std::int64_t vocab_size, std::int64_t max_elements) {
+  const std::int64_t most = std::max<std::int64_t>(1, max_elements / vocab_size);
   const std::int64_t n_groups = (n_rows + most - 1) / most;
   return (n_rows + n_groups - 1) / n_groups;
 }
@@ -343,7 +344,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
     const Tensor into = p.logits.into.data != nullptr ? p.logits.into.row_range(first, n) : Tensor();
     const Tensor logits = unembed(p, c, w, row_range(p, normed, first, n), here, into);
     if (p.training.loss != nullptr) {
-      learn_from(p, logits, here, factors);
+      backward_from_rows(p, logits, here, factors);
     } else if (p.wants(top(Site::loss)) && !is_bidirectional(c)) {
       tap_losses(p, logits, first, numbers, ids);
     }

@@ -152,7 +152,7 @@ Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const 
   return x;
 }
 
-void Model::learn(Pass& p, const Tokens& tokens) const {
+void Model::forward_backward(Pass& p, const Tokens& tokens) const {
   if (!p.is_taped() || p.training.loss == nullptr || p.training.result == nullptr) {
     throw InternalError("learn", "expected a tape and a loss");
   }

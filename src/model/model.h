@@ -49,7 +49,7 @@ class Model {
 
   /// Runs `tokens` forward and backward: adds the losses to p.training.result, and the gradients of parameters to those
   /// of the tape. Throws as forward() does, and Unsupported if an op has no backward. If it throws, discard the tape.
-  void learn(Pass& p, const Tokens& tokens) const;
+  void forward_backward(Pass& p, const Tokens& tokens) const;
 
  private:
   void check(const Pass& p, const Tokens& tokens) const;

@@ -145,7 +145,7 @@ std::size_t as_size(int n) { return static_cast<std::size_t>(n); }
 int first_layer(const Pass& p, Stack stack) { return p.split != nullptr ? p.split->first(stack) : 0; }
 
 /// Whether values at the site may depend on anything that learns.
-bool learns(const Pass& p, const SiteId& at) { return !p.training.begin || !precedes(at, *p.training.begin); }
+bool needs_backward(const Pass& p, const SiteId& at) { return !p.training.begin || !precedes(at, *p.training.begin); }
 
 /// Calls p.training.blocks around the forward of a block, and, if its input and output are watched, around its
 /// backward.
@@ -197,7 +197,7 @@ Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParam
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   std::vector<std::int32_t> replaced;
   const std::span<const std::int32_t> read = tap_ids(p, at(Site::tokens), c.vocab_size, ids, replaced);
-  const Exchanged<Tape*> own_tape(p.training.tape, learns(p, at(Site::embed)) ? p.training.tape : nullptr);
+  const Exchanged<Tape*> own_tape(p.training.tape, needs_backward(p, at(Site::embed)) ? p.training.tape : nullptr);
   if (p.is_taped()) return embed_sum(p, at, c, w, table, read, types);
   const Tensor x = p.tensor({n_rows, c.width_before(0)});
   const ArenaScope scope(p.arena);
@@ -218,7 +218,7 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     const Layer own{at, c, w, context};
     const std::int64_t width = c.width_before(layer + 1);
     if (p.ends_before(at(Site::resid_pre))) break;
-    const bool is_taped = p.is_taped() && learns(p, at(Site::resid_pre));
+    const bool is_taped = p.is_taped() && needs_backward(p, at(Site::resid_pre));
     const BlockFollower follower(p, at);
     const AttentionConfig* const attention = attention_of(c, layer);
     if (attention != nullptr && attention->rope) context.rope.prepare(p, *attention->rope, x.rows(), stack);

@@ -118,7 +118,7 @@ void AdditiveAttention::read(std::span<const Row> rows, const Tensor& h, const T
     for (std::int64_t i = 0; i < n; ++i) body(i, 0);
     return;
   }
-  p_.parallel_for(n, Machine::kOperationsPerThread / (most * (16 * d_keys_ + d_values_) + 1) + 1,
+  p_.parallel_for(n, ExecutionContext::kOperationsPerThread / (most * (16 * d_keys_ + d_values_) + 1) + 1,
                   [&](std::int64_t begin, std::int64_t end, int thread) {
                     for (std::int64_t i = begin; i < end; ++i) body(i, thread);
                   });
@@ -161,7 +161,7 @@ void AdditiveAttention::read_backward(std::span<const Row> rows, const Tensor& d
   std::int64_t most = 0;
   for (const Row& row : rows) most = std::max(most, sources_[row.segment].n_positions);
   const Tensor dqueries = p_.tensor({n, d_keys_}), scratch = p_.tensor({p_.pool.size(), most * (d_keys_ + 1)});
-  p_.parallel_for(n, Machine::kOperationsPerThread / (most * (24 * d_keys_ + 2 * d_values_) + 1) + 1,
+  p_.parallel_for(n, ExecutionContext::kOperationsPerThread / (most * (24 * d_keys_ + 2 * d_values_) + 1) + 1,
                   [&](std::int64_t begin, std::int64_t end, int thread) {
                     for (std::int64_t i = begin; i < end; ++i) {
                       const Row& row = rows[static_cast<std::size_t>(i)];

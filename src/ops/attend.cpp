@@ -23,8 +23,9 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments) {
     n_rows += s.n_rows();
     positions = std::max(positions, s.n_positions());
   }
-  const std::int64_t n_workers = std::clamp<std::int64_t>(operations / Machine::kOperationsPerThread, 1, p.pool.size());
-  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_workers, 1, Tile::kMostRows);
+  const std::int64_t n_workers =
+      std::clamp<std::int64_t>(operations / ExecutionContext::kOperationsPerThread, 1, p.pool.size());
+  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_workers, 1, Tile::kMaxRows);
 
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({n_workers, rows, c.head_dim});
@@ -72,7 +73,7 @@ struct BackwardScratch {
   }
 };
 
-std::int64_t most_positions(const Segments& segments) {
+std::int64_t max_positions(const Segments& segments) {
   std::int64_t most = 0;
   for (const SegmentAttention& s : segments) most = std::max(most, s.n_positions());
   return most;
@@ -83,7 +84,8 @@ std::int64_t most_positions(const Segments& segments) {
 template <class Body>
 void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
   const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
-  const std::int64_t grain = Machine::kOperationsPerThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
+  const std::int64_t grain =
+      ExecutionContext::kOperationsPerThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
   p.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
     for (std::int64_t i = begin; i < end; ++i) {
       p.check_interrupt();
@@ -116,9 +118,9 @@ void add_biases(Pass& p, const Tensor& parts, const Tensor& bias) {
 /// The backward of the four steps, over tiles whose strips are recomputed.
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv, const Tensor& bias) {
-  constexpr std::int64_t kRows = Tile::kMostRows;
+  constexpr std::int64_t kRows = Tile::kMaxRows;
   const ArenaScope scope(p.arena);
-  const BackwardScratch scratch(p, c, kRows, most_positions(segments));
+  const BackwardScratch scratch(p, c, kRows, max_positions(segments));
   const Tensor dbiases = zero_biases(p, bias, segments.size());
   for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
     const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
@@ -158,7 +160,7 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
 void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips, Step step) {
   const ArenaScope scope(p.arena);
   const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
-  p.parallel_for(s.n_rows(), Machine::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
+  p.parallel_for(s.n_rows(), ExecutionContext::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t row = begin; row < end; ++row) {
                      p.check_interrupt();

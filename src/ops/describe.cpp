@@ -72,7 +72,7 @@ Arithmetic dot(const OpView& v, const Seen& x, std::int64_t x_first, std::int64_
   std::vector<Arithmetic> terms;
   std::size_t written = 0;
   std::int64_t i = 0;
-  for (; i < n && written <= v.trace.most_text; ++i) {
+  for (; i < n && written <= v.trace.max_text; ++i) {
     const float factor = x[x_first + i * x_step];
     if (factor == 0 && (!terms.empty() || i + 1 < n)) continue;
     terms.push_back(Arithmetic(factor) * Arithmetic(w[w_first + i * w_step]));

@@ -38,7 +38,7 @@ struct Operand {
   Seen value;
   std::optional<Seen> gradient;                           ///< If it was recorded.
   Shape site_shape;                                       ///< At its site, where heads are a dimension.
-  std::optional<std::size_t> made_by;                     ///< Index of the op; none for ids.
+  std::optional<std::size_t> produced_by;                 ///< Index of the op; none for ids.
   std::vector<std::pair<std::size_t, std::size_t>> uses;  ///< Index of the StepOp, and of its input.
 };
 
@@ -59,7 +59,7 @@ struct OpTrace {
   std::vector<StepOp> ops;
   SeenByName params;
   /// Of a dot product whose text is longer than this, the remaining terms are only added. The text is then cut off.
-  std::size_t most_text = std::numeric_limits<std::size_t>::max();
+  std::size_t max_text = std::numeric_limits<std::size_t>::max();
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(ids.size()); }
 };
@@ -193,7 +193,7 @@ Arithmetic exponential(const Arithmetic& x);
 std::string symbol(const std::string& site);
 
 /// Σ_i x[x_first + i · x_step] · w[w_first + i · w_step], n terms, without those whose x is exactly 0. Terms after
-/// `most_text` characters are not written.
+/// `max_text` characters are not written.
 Arithmetic dot(const OpView& v, const Seen& x, std::int64_t x_first, std::int64_t x_step, const Seen& w,
                std::int64_t w_first, std::int64_t w_step, std::int64_t n);
 /// Σ_i x_i · w_i

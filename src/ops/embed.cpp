@@ -130,7 +130,7 @@ void SinusoidRows::copy(std::int64_t position, float* row) {
   }
   compute(position, row);
   const std::lock_guard lock(mutex_);
-  if (rows_.size() < kMostKept) rows_.try_emplace(position, row, row + d_);
+  if (rows_.size() < kMaxKept) rows_.try_emplace(position, row, row + d_);
 }
 
 Tensor embed_sinusoids(Pass& p, SinusoidRows& sinusoids, std::span<const std::int32_t> ids, std::int64_t d,

@@ -34,7 +34,7 @@ class SinusoidRows {
   void copy(std::int64_t position, float* row);
 
  private:
-  static constexpr std::size_t kMostKept = 4096;
+  static constexpr std::size_t kMaxKept = 4096;
 
   void compute(std::int64_t position, float* row) const;
 

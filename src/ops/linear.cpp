@@ -65,7 +65,7 @@ RoundedPart* rounded(Pass& p, const MatrixView& x, DType w) {
 /// begins at a multiple of `unit`; between two ranges, the interrupt is checked. `operations`: of one row.
 template <class Run>
 void for_ranges(Pass& p, std::int64_t rows, std::int64_t unit, std::int64_t most, std::int64_t operations, Run run) {
-  p.parallel_for((rows + unit - 1) / unit, Machine::kOperationsPerThread / operations / unit + 1,
+  p.parallel_for((rows + unit - 1) / unit, ExecutionContext::kOperationsPerThread / operations / unit + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    end = std::min(end * unit, rows);
                    for (std::int64_t first = begin * unit; first < end; first += most) {
@@ -76,7 +76,7 @@ void for_ranges(Pass& p, std::int64_t rows, std::int64_t unit, std::int64_t most
 }
 
 /// The most rows between two checks of the interrupt, in multiples of `unit`.
-std::int64_t most_rows(std::int64_t operations, std::int64_t unit) {
+std::int64_t max_rows(std::int64_t operations, std::int64_t unit) {
   return std::max<std::int64_t>(1, kUninterrupted / operations / unit) * unit;
 }
 
@@ -85,7 +85,7 @@ void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, flo
   constexpr std::int64_t kUnit = 64;  // rows of w: a panel
   const RoundedPart* const parts = rounded(p, x, weight.dtype);
   const std::int64_t operations = x.rows * weight.cols + 1;
-  for_ranges(p, weight.rows, kUnit, most_rows(operations, kUnit), operations,
+  for_ranges(p, weight.rows, kUnit, max_rows(operations, kUnit), operations,
              [&](std::int64_t first, std::int64_t count, int thread) {
                p.kernels.blocks.multiply(parts, x.rows, weight.row_range(first, count), y + first, ldy,
                                          p.scratch(thread));
@@ -96,7 +96,7 @@ void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, flo
 const float* packed(Pass& p, const MatrixView& x) {
   float* const to = p.tensor({packed_size(p.kernels, x.rows, x.cols)}).data;
   const std::int64_t tile = p.kernels.packed_rows, n_tiles = (x.rows + tile - 1) / tile;
-  const std::int64_t grain = Machine::kOperationsPerThread / (tile * x.cols + 1) + 1;
+  const std::int64_t grain = ExecutionContext::kOperationsPerThread / (tile * x.cols + 1) + 1;
   p.parallel_for(n_tiles, grain, [&](std::int64_t begin, std::int64_t end, int) {
     const std::int64_t first = begin * tile, n = std::min(end * tile, x.rows) - first;
     p.kernels.pack(x.row_range(first, n), to + packed_size(p.kernels, first, x.cols));
@@ -114,7 +114,7 @@ void multiply_pairs(Pass& p, const MatrixView& x, const MatrixView& weight, floa
   const std::int64_t stride = rows.row_size(), operations = x.rows * weight.cols + 1;
   const float* const operand =
       packs ? packed(p, view_of(rows.data, x.rows, rounded_size(k, x.cols), stride)) : rows.data;
-  for_ranges(p, weight.rows, 1, most_rows(operations, kBlock), operations,
+  for_ranges(p, weight.rows, 1, max_rows(operations, kBlock), operations,
              [&](std::int64_t first, std::int64_t count, int thread) {
                const MatrixView w = weight.row_range(first, count);
                if (packs) {
@@ -179,7 +179,7 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
 
   const std::int64_t operations = x.rows * weight.cols + 1;
   const Division division(weight);
-  const std::int64_t most = std::min(division.most, most_rows(operations, kBlock * division.unit));
+  const std::int64_t most = std::min(division.most, max_rows(operations, kBlock * division.unit));
   const Tensor panels =
       is_blocks(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
   for_ranges(p, weight.rows, division.unit, most, operations, [&](std::int64_t first, std::int64_t count, int thread) {

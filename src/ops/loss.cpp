@@ -21,7 +21,7 @@ void for_rows_with_scratch(Pass& p, const Tensor& x, Body&& body) {
   const ArenaScope scope(p.arena);
   const std::int64_t n = x.row_size();
   const Tensor scratch = p.tensor({p.pool.size(), n});
-  p.parallel_for(x.rows(), Machine::kOperationsPerThread / (8 * n + 1) + 1,
+  p.parallel_for(x.rows(), ExecutionContext::kOperationsPerThread / (8 * n + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t t = begin; t < end; ++t) body(t, scratch.row(thread));
                  });

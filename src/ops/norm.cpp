@@ -177,7 +177,7 @@ Cell norm_scale_cell(const OpView& v, std::int64_t row) {
   std::vector<Arithmetic> squares;
   std::size_t written = 0;
   std::int64_t i = row * d;
-  for (; i < end && written <= v.trace.most_text; ++i) {
+  for (; i < end && written <= v.trace.max_text; ++i) {
     squares.push_back(squared(is_centered(v) ? Arithmetic(x[i]) - Arithmetic(mean) : Arithmetic(x[i])));
     written += squares.back().text().size();
   }

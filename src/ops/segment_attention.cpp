@@ -82,7 +82,7 @@ void SegmentAttention::score(const Tile& tile) const {
   const KvSpans spans = tile.keys.within(held.begin, held.end);
   for (auto next = spans.begin(); next != spans.end();) {
     const KvSpan span = *next;
-    if (++next != spans.end() && tile.rows < Tile::kMostRows) prefetch_start(next->keys);  // few rows wait for memory
+    if (++next != spans.end() && tile.rows < Tile::kMaxRows) prefetch_start(next->keys);  // few rows wait for memory
     float* const first = tile.strips + (span.first_position - tile.columns.begin);
     p_.kernels.kv.score(tile.queries, dh, tile.rows, span.keys, first, tile.columns.size(), tile.scratch);
   }
@@ -193,7 +193,7 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
 /// does not depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
-  Positions ranges[Tile::kMostRows], shared = tile.columns;
+  Positions ranges[Tile::kMaxRows], shared = tile.columns;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
     if (ranges[row].begin < tile.keys.first_position()) {

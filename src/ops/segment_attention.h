@@ -9,7 +9,7 @@ namespace vitrine {
 
 /// The strips of `rows` queries of one K/V head. Column j of a strip belongs to position `columns.begin + j`.
 struct Tile {
-  static constexpr std::int64_t kMostRows = 16;
+  static constexpr std::int64_t kMaxRows = 16;
 
   float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]

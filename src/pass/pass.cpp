@@ -28,17 +28,17 @@ void Pass::refuse_tape(std::string_view op) const {
   if (is_taped()) throw Unsupported(op, "no gradient can flow through this: it has no backward");
 }
 
-void Machine::check_interrupt() const {
+void ExecutionContext::check_interrupt() const {
   if (interrupt != nullptr && interrupt->load(std::memory_order_relaxed)) throw Interrupted();
   if (poll != nullptr) poll->poll();
 }
 
-void Machine::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {
+void ExecutionContext::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {
   if (is_blocks(dtype)) return dequantize_row(dtype, x, n, y);
   kernels.widen(x, dtype, n, y);
 }
 
-const float* Machine::vector(const Param& param) {
+const float* ExecutionContext::vector(const Param& param) {
   const auto address = reinterpret_cast<std::uintptr_t>(param.view.data);
   if (param.view.dtype == DType::f32 && address % alignof(float) == 0) {
     return reinterpret_cast<const float*>(param.view.data);

@@ -15,8 +15,8 @@
 #include "base/exceptions.h"
 #include "cache/kv_cache.h"
 #include "pass/adapter.h"
+#include "pass/execution_context.h"
 #include "pass/ledger.h"
-#include "pass/machine.h"
 #include "pass/model_split.h"
 #include "pass/taps.h"
 #include "pass/training.h"
@@ -83,12 +83,12 @@ struct PassStart {
 
 /// Everything that an op needs in addition to its operands. Taps work with caches (serving) and with a tape (training).
 /// A pass with a tape cannot have caches.
-struct Pass : Machine {
+struct Pass : ExecutionContext {
   std::vector<Segment> segments;
   LogitRequest logits{};
   Taps* taps = nullptr;
   KvTypes kv_types{};  ///< Without a cache, K and V are rounded to them before attention reads them.
-  Learning training{};
+  TrainingRequest training{};
   Ledger* ledger = nullptr;     ///< If not null, it receives every op.
   std::optional<SiteId> end{};  ///< Set by the forward: neither this site nor any later one is needed.
   /// Receives rows `[n, d]` of the model's first stack after its final norm: all of them, or `hidden_rows`, which are

@@ -84,7 +84,7 @@ class BlockEvents {
   virtual void end_block(Stack stack, int layer, Way way) = 0;
 };
 
-struct Learning {
+struct TrainingRequest {
   Tape* tape = nullptr;               ///< Records the ops; their values stay in the arena until it is unwound.
   const LossRequest* loss = nullptr;  ///< With a tape, gradients start from this loss.
   LossResult* result = nullptr;       ///< Must be set if `loss` is.

@@ -106,8 +106,8 @@ Tickets Ranks::begin(bool sends, int other, std::byte* data, std::size_t size, C
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw PeerLost("ranks", "{}", failure_);
   if (open_.empty()) open_since_ = Clock::now();
-  for (std::size_t at = 0; at < size; at += kMostMessageBytes) {
-    const std::span<std::byte> part(data + at, std::min(kMostMessageBytes, size - at));
+  for (std::size_t at = 0; at < size; at += kMaxMessageBytes) {
+    const std::span<std::byte> part(data + at, std::min(kMaxMessageBytes, size - at));
     auto message = std::make_shared<Message>();
     tickets.push_back(message);
     open_.push_back(message);

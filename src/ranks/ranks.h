@@ -53,7 +53,7 @@ class ReportedElsewhere : public Error {
 enum class Channel : int { control, gradients, sums, weights, life };
 
 /// More bytes are several messages: MPI counts bytes in an int.
-constexpr std::size_t kMostMessageBytes = std::size_t{1} << 28;
+constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 28;
 
 /// Some messages under way. The memory that they send or fill must exist until they are done.
 using Tickets = std::vector<std::shared_ptr<const Message>>;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "train/cluster_account.h"
+#include "train/distributed/cluster_account.h"
 
 namespace vitrine {
 

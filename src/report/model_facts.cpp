@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "generate/context.h"
 #include "inspect/layout.h"

@@ -100,7 +100,7 @@ std::optional<SiteFields> read_reports(const ServedModel& model, RequestFields& 
 }
 
 /// The number of tokens of a sequence that are fed. The last one that is generated is not.
-std::int64_t most_fed(const ServedModel& model, const GenerateRequest& sequence) {
+std::int64_t max_fed(const ServedModel& model, const GenerateRequest& sequence) {
   const std::int64_t n_prompt = std::ssize(sequence.prompt);
   return std::min(model.max_seq_len, n_prompt + std::max<std::int64_t>(0, sequence.max_tokens - 1));
 }
@@ -116,7 +116,7 @@ void add_taps(const ServedModel& model, const SiteFields& sites, CompletionReque
   std::map<std::int64_t, std::int64_t> bytes_of;  // by the number of tokens
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < request.n_sequences(); ++i) {
-    const std::int64_t n = most_fed(model, request.sequence(i, model.defaults));
+    const std::int64_t n = max_fed(model, request.sequence(i, model.defaults));
     const auto [at, is_new] = bytes_of.try_emplace(n);
     if (is_new) at->second = recorded_bytes(model.model->config(), sites.globs, n);
     check_trace_bytes(model, bytes += at->second, "vitrine.sites");

@@ -5,7 +5,7 @@
 
 #include "serve/prompts.h"
 #include "serve/routes.h"
-#include "tokenizer/base64.h"
+#include "tokenizer/read/base64.h"
 
 namespace vitrine {
 namespace {

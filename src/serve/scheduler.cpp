@@ -57,7 +57,7 @@ void Scheduler::check_space(std::size_t client) const {
 
 void Scheduler::submit(std::shared_ptr<Job> job) {
   for (std::size_t i = 0; i < job->n_sequences(); ++i) {
-    const std::int64_t bytes = Engine::most_bytes(context_, job->sequence(i));
+    const std::int64_t bytes = Engine::max_bytes(context_, job->sequence(i));
     if (bytes <= memory_.capacity_bytes()) continue;
     throw RequestError(kTooLong, "max_tokens",
                        "the KV cache of {} tokens and at most {} new ones needs {} bytes, the server has {}",

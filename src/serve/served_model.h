@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "chat/chat_format.h"
-#include "checkpoint/sentence_transformers.h"
+#include "checkpoint/hugging_face/sentence_transformers.h"
 #include "generate/make_request.h"
 #include "tokenizer/tokenizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "tokenizer/base64.h"
+#include "tokenizer/read/base64.h"
 
 namespace vitrine {
 namespace {

@@ -40,7 +40,7 @@ GenerateRequest TraceRequest::sequence() const {
 
 std::string TraceRequest::file() const {
   std::string file;
-  const std::int64_t header_bytes = trace_header_bytes(recorder->most_sites());
+  const std::int64_t header_bytes = trace_header_bytes(recorder->max_sites());
   file.reserve(static_cast<std::size_t>(header_bytes + recorder->bytes()) + 64);
   MemorySink sink(file);
   SafetensorsWriter writer(sink, "trace", header_bytes);

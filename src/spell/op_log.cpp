@@ -41,7 +41,7 @@ void OpLog::take_new_ops() {
       f_.operands[op.inputs.back()].uses.emplace_back(f_.ops.size(), op.inputs.size() - 1);
     }
     op.output = add(from.output);
-    f_.operands[op.output].made_by = f_.ops.size();
+    f_.operands[op.output].produced_by = f_.ops.size();
     f_.ops.push_back(std::move(op));
   }
 }

@@ -8,12 +8,12 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kFirstChunk = std::int64_t{1} << 16;
-constexpr std::int64_t kMostGrowth = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxGrowth = std::int64_t{1} << 24;
 
 }  // namespace
 
 void Arena::next_chunk(std::int64_t n) {
-  if (n > kMost - kLine) throw OutOfCapacity("arena", "the size of the activations does not fit in 63 bits");
+  if (n > kMax - kLine) throw OutOfCapacity("arena", "the size of the activations does not fit in 63 bits");
   note_top();
   if (top_.used > 0) top_ = {top_.chunk + 1, 0};
   place_chunk(in_lines(n));
@@ -31,7 +31,7 @@ void Arena::place_chunk(std::int64_t size) {
   chunks_.erase(first, chunks_.end());
   // As large as all earlier chunks together, up to a limit, so that there are few chunks.
   Chunk chunk;
-  chunk.size = std::max({kFirstChunk, size, idle, std::min(kMostGrowth, reserved_bytes())});
+  chunk.size = std::max({kFirstChunk, size, idle, std::min(kMaxGrowth, reserved_bytes())});
   chunk.data = take_memory(chunk.size, counted_);
   if (!chunk.data) throw OutOfCapacity("arena", "no memory for {} bytes of activations", chunk.size);
   chunks_.push_back(std::move(chunk));

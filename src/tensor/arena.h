@@ -52,14 +52,14 @@ class Arena {
   };
 
   static constexpr std::int64_t kLine = 64;
-  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
   static std::int64_t in_lines(std::int64_t n) { return (n + kLine - 1) / kLine * kLine; }
-  /// Returns kMost on overflow.
+  /// Returns kMax on overflow.
   static std::int64_t bytes_of(const Shape& shape) {
     std::int64_t n = sizeof(float);
     for (const std::int64_t size : shape.sizes()) {
-      if (__builtin_mul_overflow(n, size, &n)) return kMost;
+      if (__builtin_mul_overflow(n, size, &n)) return kMax;
     }
     return n;
   }

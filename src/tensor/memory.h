@@ -14,7 +14,7 @@ class CountedMemory {
  public:
   static constexpr std::uintptr_t kFirst = 1 << 20;  ///< The lowest address.
 
-  std::int64_t most_bytes() const { return most_; }  ///< The largest number of bytes that were in use at once.
+  std::int64_t max_bytes() const { return most_; }  ///< The largest number of bytes that were in use at once.
 
   std::byte* take(std::int64_t n);
   void give_back(std::int64_t n) { held_ -= n; }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tokenizer/json_fields.h"
+#include "tokenizer/read/json_fields.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tokenizer/algorithms/piece_table.h"
+#include "tokenizer/algorithms/prefix_trie.h"
 #include "tokenizer/function_ref.h"
 #include "tokenizer/normalizer.h"
-#include "tokenizer/piece_table.h"
-#include "tokenizer/prefix_trie.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tokenizer/json_fields.h"
 #include "tokenizer/metaspace.h"
+#include "tokenizer/read/json_fields.h"
 #include "tokenizer/split.h"
 #include "tokenizer/utf8.h"
 

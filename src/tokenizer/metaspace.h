@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tokenizer/json_fields.h"
+#include "tokenizer/read/json_fields.h"
 
 namespace vitrine {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tokenizer/base64.h"
-#include "tokenizer/charsmap.h"
-#include "tokenizer/json_fields.h"
+#include "tokenizer/read/base64.h"
+#include "tokenizer/read/charsmap.h"
+#include "tokenizer/read/json_fields.h"
 #include "tokenizer/split.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "tokenizer/json_fields.h"
-#include "tokenizer/piece_table.h"
+#include "tokenizer/algorithms/piece_table.h"
+#include "tokenizer/read/json_fields.h"
 
 namespace vitrine {
 namespace {

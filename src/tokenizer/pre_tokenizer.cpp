@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tokenizer/json_fields.h"
 #include "tokenizer/metaspace.h"
+#include "tokenizer/read/json_fields.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer/prefix_trie.h"
-#include "tokenizer/sentencepiece_model.h"
+#include "tokenizer/algorithms/prefix_trie.h"
+#include "tokenizer/read/sentencepiece_model.h"
 
 namespace vitrine {
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "tokenizer/json_fields.h"
+#include "tokenizer/read/json_fields.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/fingerprint.h"
-#include "train/batch_part.h"
+#include "train/distributed/batch_part.h"
 #include "train/score_pieces.h"
 
 namespace vitrine {
@@ -68,7 +68,7 @@ PairSums Learner::compare(const Batch& batch, BlockEvents* events) {
   return sums;
 }
 
-Learner::Step Learner::learn(const Batch& batch, std::int64_t step, const TapsOf& taps) {
+Learner::Step Learner::forward_backward(const Batch& batch, std::int64_t step, const TapsOf& taps) {
   Step result;
   result.targets = batch.n_counted();
   if (result.targets == 0) {
@@ -77,7 +77,7 @@ Learner::Step Learner::learn(const Batch& batch, std::int64_t step, const TapsOf
     StepLosses losses;
     losses.parts.resize(static_cast<std::size_t>(options_.micro_batches));
     losses.pairs.resize(batch.pairs.size());
-    result.skipped = learn_parts(batch, step, taps, static_cast<double>(result.targets), losses);
+    result.skipped = backward_parts(batch, step, taps, static_cast<double>(result.targets), losses);
     if (result.skipped.empty()) add_losses(losses, result);
   }
   if (!result.skipped.empty()) result.loss = result.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -98,8 +98,8 @@ void Learner::update(Step& step, double lr) {
 }
 
 /// Adds the gradient of a micro-batch to the gradients, and computes its losses.
-void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps,
-                         double n_targets, StepLosses& losses, BlockEvents* events) {
+void Learner::backward_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps,
+                            double n_targets, StepLosses& losses, BlockEvents* events) {
   const auto n_pieces = static_cast<double>(batch.pieces.size());
   const BatchPart part = part_of(batch, number, options_.micro_batches);
   LossRequest loss{part.targets, part.weights, static_cast<float>(1.0 / n_targets)};
@@ -137,7 +137,7 @@ void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t num
   pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
   if (part_taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
   pass.training.blocks = events;
-  trainable_.model().learn(pass, part.tokens());
+  trainable_.model().forward_backward(pass, part.tokens());
   Losses& own = losses.parts[static_cast<std::size_t>(number)];
   own.cross_entropy = found.cross_entropy / n_targets;
   own.z_squares = found.z_squares / n_targets;
@@ -148,19 +148,19 @@ void Learner::learn_part(const Batch& batch, std::int64_t step, std::int64_t num
 }
 
 /// Computes the gradients and losses of all micro-batches. Returns why the step is skipped, or "".
-std::string Learner::learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
-                                 StepLosses& losses) {
+std::string Learner::backward_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
+                                    StepLosses& losses) {
   SharedSteps::Failure failure;
-  const auto learn = [&](std::int64_t number, BlockEvents* events) {
+  const auto backward = [&](std::int64_t number, BlockEvents* events) {
     if (!failure.why.empty()) return;
     try {
-      learn_part(batch, step, number, taps, n_targets, losses, events);
+      backward_part(batch, step, number, taps, n_targets, losses, events);
     } catch (const NotFinite& e) {
       failure = {number, e.what()};
     }
   };
   if (shared_) {
-    shared_->learn(learn);
+    shared_->forward_backward(backward);
     shared_->gather(losses.parts);
     shared_->gather(losses.pairs);
     return shared_->complete(fingerprint_of(batch), failure);
@@ -168,7 +168,7 @@ std::string Learner::learn_parts(const Batch& batch, std::int64_t step, const Ta
   sum_.clear();
   for (std::int64_t i = 0; i < options_.micro_batches && failure.why.empty(); ++i) {
     sum_.begin(pool_);
-    learn(i, nullptr);
+    backward(i, nullptr);
     sum_.add(pool_, kernels_);
   }
   sum_.finish(pool_, kernels_);

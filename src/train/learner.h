@@ -7,10 +7,10 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
-#include "train/gradient_sum.h"
+#include "train/distributed/gradient_sum.h"
+#include "train/distributed/shared_steps.h"
 #include "train/optimizer.h"
 #include "train/preference.h"
-#include "train/shared_steps.h"
 #include "train/train_config.h"
 #include "train/trainable.h"
 
@@ -18,7 +18,7 @@ namespace vitrine {
 
 /// Computes training steps; reuses its memory from step to step.
 ///
-///   Learner::Step step = learner.learn(batch, number);
+///   Learner::Step step = learner.forward_backward(batch, number);
 ///   learner.update(step, lr);
 class Learner {
  public:
@@ -57,7 +57,7 @@ class Learner {
   /// Computes the gradients of step number `step` on `batch`, in options.micro_batches equal parts. The loss is the
   /// mean over all targets that count. The step is skipped if no target counts or a value is not finite. Throws
   /// Interrupted, and PeerLost.
-  Step learn(const Batch& batch, std::int64_t step, const TapsOf& taps = {});
+  Step forward_backward(const Batch& batch, std::int64_t step, const TapsOf& taps = {});
   /// What several ranks exchange about each micro-batch of one-piece losses.
   static constexpr std::int64_t kLossBytes = 4 * sizeof(double);
   /// Updates the parameters with these gradients, unless the step is skipped or their norm is not finite.
@@ -70,7 +70,7 @@ class Learner {
   std::vector<PairScore> score_answers(const Batch& batch, bool with_adapter, BlockEvents* events = nullptr);
 
  private:
-  Machine machine() {
+  ExecutionContext machine() {
     return {.pool = pool_,
             .kernels = kernels_,
             .arena = arena_,
@@ -91,10 +91,10 @@ class Learner {
   };
 
   PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
-  void learn_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps, double n_targets,
-                  StepLosses& losses, BlockEvents* events);
-  std::string learn_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
-                          StepLosses& losses);
+  void backward_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps, double n_targets,
+                     StepLosses& losses, BlockEvents* events);
+  std::string backward_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
+                             StepLosses& losses);
   void add_losses(const StepLosses& losses, Step& result) const;
 
   const Trainable& trainable_;

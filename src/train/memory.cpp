@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "inspect/account.h"
 #include "model/count.h"
-#include "train/leaves.h"
+#include "train/distributed/leaves.h"
 
 namespace vitrine {
 namespace {
@@ -54,7 +54,7 @@ KeptElements kept_elements(const Slices& slices, const RankShare& share) {
 
 }  // namespace
 
-std::vector<TrainParam> learning_params(const ModelConfig& config) {
+std::vector<TrainParam> trainable_params(const ModelConfig& config) {
   std::vector<TrainParam> params;
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
     if (!is_constant(config, name)) params.push_back({name, shape});
@@ -72,9 +72,9 @@ std::vector<MemoryPart> state_memory(const Slices& slices, const TrainWorkload& 
 }
 
 std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWorkload& w, ThreadPool& pool) {
-  LearningPass pass{w.batch, w.seq_len, {}, w.dtype, w.recompute, w.dropout};
+  TrainingPass pass{w.batch, w.seq_len, {}, w.dtype, w.recompute, w.dropout};
   const bool is_adapter = w.trainable != nullptr;
-  std::vector<TrainParam> params = learning_params(config);
+  std::vector<TrainParam> params = trainable_params(config);
   if (is_adapter) {
     pass.adapters = w.trainable->adapters();
     pass.adapter_dropout = w.adapter_dropout;
@@ -88,7 +88,7 @@ std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWo
                      parts.front().bytes += as_double(bytes_of(param.view.dtype, shape.count()));
                    });
   }
-  parts.insert(parts.end() - 1, {"activations", as_double(learning_bytes(config, pass, pool))});
+  parts.insert(parts.end() - 1, {"activations", as_double(training_bytes(config, pass, pool))});
   std::erase_if(parts, [](const MemoryPart& part) { return part.bytes == 0; });
   return parts;
 }

@@ -7,7 +7,8 @@
 //                scratch of the ops
 //   program      everything else
 //
-// With --shard, a rank keeps its slices of them, and whole buckets while they are used (train/shared_steps.h).
+// With --shard, a rank keeps its slices of them, and whole buckets while they are used
+// (train/distributed/shared_steps.h).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 #include "model/config.h"
 #include "parallel/thread_pool.h"
 #include "tensor/dtype.h"
+#include "train/distributed/slices.h"
 #include "train/optimizer.h"
-#include "train/slices.h"
 #include "train/trainable.h"
 
 namespace vitrine {
@@ -48,7 +49,7 @@ struct MemoryPart {
 };
 
 /// The parameters of a config, for Slices.
-std::vector<TrainParam> learning_params(const ModelConfig& config);
+std::vector<TrainParam> trainable_params(const ModelConfig& config);
 /// The parts of a rank but its activations, which `slices` divide.
 std::vector<MemoryPart> state_memory(const Slices& slices, const TrainWorkload& workload);
 /// The parts for a run on the threads of `pool`. Parts of zero bytes are omitted. Throws as count_params does.

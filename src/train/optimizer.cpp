@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "train/slices.h"
+#include "train/distributed/slices.h"
 
 namespace vitrine {
 namespace {

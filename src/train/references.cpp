@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/file_writer.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 
 namespace vitrine {
 

@@ -17,7 +17,7 @@
 #include "base/file_writer.h"
 #include "base/folder_writer.h"
 #include "base/text.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/safetensors.h"
 
 namespace vitrine {

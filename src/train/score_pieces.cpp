@@ -4,7 +4,7 @@
 
 namespace vitrine {
 
-std::vector<double> score_pieces(const Model& model, const Machine& machine, AppliedAdapters adapters,
+std::vector<double> score_pieces(const Model& model, const ExecutionContext& machine, AppliedAdapters adapters,
                                  const Batch& batch, BlockEvents* events) {
   std::vector<Segment> segments;
   for (const Batch::Piece& piece : batch.pieces) {
@@ -26,7 +26,7 @@ std::vector<double> score_pieces(const Model& model, const Machine& machine, App
   return sums;
 }
 
-std::vector<PairScore> score_pairs(const Model& model, const Machine& machine, AppliedAdapters adapters,
+std::vector<PairScore> score_pairs(const Model& model, const ExecutionContext& machine, AppliedAdapters adapters,
                                    const Batch& batch, BlockEvents* events) {
   const std::vector<double> nats = score_pieces(model, machine, adapters, batch, events);
   std::vector<PairScore> scores;

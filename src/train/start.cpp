@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/load.h"
 
 namespace vitrine {

@@ -8,7 +8,7 @@ namespace {
 constexpr std::int64_t kHeaderBytesPerSite = 400;  // of the value and its gradient
 
 /// The most values that the recorder can receive in a pass. It receives the strips of attention once per segment.
-std::int64_t most_values(const Recorder& recorder, const ModelConfig& model, std::int64_t n_segments) {
+std::int64_t max_values(const Recorder& recorder, const ModelConfig& model, std::int64_t n_segments) {
   std::int64_t strips = 0;
   const auto count = [&](BlockSite at, std::size_t n_layers) {
     for (at.layer = 0; at.layer < static_cast<int>(n_layers); ++at.layer) {
@@ -19,7 +19,7 @@ std::int64_t most_values(const Recorder& recorder, const ModelConfig& model, std
   count({0, model.stack()}, model.n_layers());
   if (model.encoder) count({0, Stack::encoder}, model.encoder->n_layers());
   if (model.encoder) count({0, Stack::decoder, true}, model.n_layers());
-  return recorder.most_sites() + strips * (n_segments - 1);
+  return recorder.max_sites() + strips * (n_segments - 1);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ TappedStep::TappedStep(const LogOptions& options, const ModelConfig& model, bool
   if (path.empty()) return;
   recorder_->receive_gradients([=](const SiteId& id, const Tensor& value) { add(name(id) + "_grad", value); });
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  writer_.emplace(path, 64 + most_values(*recorder_, model, n_segments) * kHeaderBytesPerSite);
+  writer_.emplace(path, 64 + max_values(*recorder_, model, n_segments) * kHeaderBytesPerSite);
 }
 
 void TappedStep::commit() {

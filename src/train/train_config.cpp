@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/nearest.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "inspect/recorder.h"
 #include "train/config_section.h"
@@ -14,18 +14,18 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
-constexpr std::int64_t kMostBatch = std::int64_t{1} << 24;
-constexpr double kMostNumber = 1e9;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
+constexpr double kMaxNumber = 1e9;
 
 void read_init(ConfigSection& section, InitOptions& init) {
   using Scheme = InitOptions::Scheme;
   init.scheme = section.choice<Scheme>(
       "init", {{"auto", Scheme::by_config}, {"glorot", Scheme::glorot}, {"gpt2", Scheme::normal}});
   if (init.scheme != Scheme::normal) section.refuse("init_std", "it applies to init = \"gpt2\" only");
-  init.std = section.number("init_std", init.std, 0, kMostNumber);
-  if (section.has("embedding_std")) init.embedding_std = section.number("embedding_std", 0, 0, kMostNumber);
+  init.std = section.number("init_std", init.std, 0, kMaxNumber);
+  if (section.has("embedding_std")) init.embedding_std = section.number("embedding_std", 0, 0, kMaxNumber);
 }
 
 ModelSource read_model(ConfigSection& section, const std::string& path) {
@@ -109,13 +109,13 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   if (!data.is_talk()) section.refuse("epochs", "it applies to conversations and pairs only");
   if (section.has("epochs")) {
     section.refuse("steps", "epochs already gives the number of steps");
-    train.epochs = section.number("epochs", 1, 1e-9, kMostNumber);
+    train.epochs = section.number("epochs", 1, 1e-9, kMaxNumber);
   } else {
     train.steps = section.integer("steps", 1);
   }
-  if (train.steps > kMostSteps) section.fail("steps", "there are too many steps");
+  if (train.steps > kMaxSteps) section.fail("steps", "there are too many steps");
   train.batch = section.integer("batch", 1);
-  if (train.batch > kMostBatch) section.fail("batch", "there are too many sequences");
+  if (train.batch > kMaxBatch) section.fail("batch", "there are too many sequences");
   train.seq_len = section.integer("seq_len", 1);
   train.micro_batches = section.integer("micro_batches", 1, 1);
   if (train.batch % train.micro_batches != 0) {
@@ -125,12 +125,12 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   train.dtype = section.choice<DType>("dtype", {{"f32", DType::f32}, {"bf16", DType::bf16}});
   train.dropout = section.number("dropout", 0, 0, 0.999);
   train.label_smoothing = section.number("label_smoothing", 0, 0, 1);
-  train.z_loss = section.number("z_loss", 0, 0, kMostNumber);
-  train.balance_loss = section.number("balance_loss", 0, 0, kMostNumber);
+  train.z_loss = section.number("z_loss", 0, 0, kMaxNumber);
+  train.balance_loss = section.number("balance_loss", 0, 0, kMaxNumber);
   if (train.balance_loss == 0) section.refuse("balance", "it has no effect without balance_loss");
   train.balance =
       section.choice<Balance>("balance", {{"sequence", Balance::sequence}, {"hugging_face", Balance::hugging_face}});
-  train.router_z_loss = section.number("router_z_loss", 0, 0, kMostNumber);
+  train.router_z_loss = section.number("router_z_loss", 0, 0, kMaxNumber);
   train.recompute = section.flag("recompute", false);
   section.finish();
   return train;
@@ -150,11 +150,11 @@ PreferenceOptions read_preference(ConfigSection& section, const DataOptions& dat
                                                               {"hinge", Objective::hinge},
                                                               {"simpo", Objective::simpo},
                                                               {"orpo", Objective::orpo}});
-  options.beta = section.number("beta", options.beta, 1e-9, kMostNumber);
+  options.beta = section.number("beta", options.beta, 1e-9, kMaxNumber);
   if (options.objective != Objective::dpo) section.refuse("label_smoothing", "it applies to objective = \"dpo\" only");
   options.label_smoothing = section.number("label_smoothing", 0, 0, 0.5);
   if (options.objective != Objective::simpo) section.refuse("gamma", "it applies to objective = \"simpo\" only");
-  options.gamma = section.number("gamma", 0, -kMostNumber, kMostNumber);
+  options.gamma = section.number("gamma", 0, -kMaxNumber, kMaxNumber);
   if (!options.has_reference()) section.refuse("reference", "this objective has none");
   options.reference = section.choice<Reference>("reference", {{"base", Reference::base}, {"start", Reference::start}});
   section.finish();
@@ -181,7 +181,7 @@ LoraOptions read_lora(ConfigSection& section) {
     if (section.has(key) && !lora.from.empty()) lora.given.emplace_back(key);
   }
   lora.adapter.rank = section.integer("rank", lora.adapter.rank, 1, 1 << 16);
-  lora.adapter.alpha = section.number("alpha", 2 * static_cast<double>(lora.adapter.rank), 1e-9, kMostNumber);
+  lora.adapter.alpha = section.number("alpha", 2 * static_cast<double>(lora.adapter.rank), 1e-9, kMaxNumber);
   lora.adapter.rslora = section.choice<bool>("scaling", {{"standard", false}, {"rslora", true}});
   if (section.is_list("targets")) {
     lora.adapter.targets = section.texts("targets");
@@ -218,12 +218,12 @@ OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
   optimizer.beta2 = number("beta2", optimizer.beta2, kBelowOne, is_adamw);
   optimizer.eps = number("eps", optimizer.eps, 1, is_adamw);
   optimizer.momentum = number("momentum", optimizer.momentum, kBelowOne, !is_adamw);
-  optimizer.weight_decay = section.number("weight_decay", is_adamw ? optimizer.weight_decay : 0.0, 0, kMostNumber);
+  optimizer.weight_decay = section.number("weight_decay", is_adamw ? optimizer.weight_decay : 0.0, 0, kMaxNumber);
   section.finish();
 
   const bool is_off = clip.flag("off", false);
   if (is_off) clip.refuse("max_norm", "it has no effect with off = true");
-  optimizer.max_norm = clip.number("max_norm", *optimizer.max_norm, 1e-9, kMostNumber);
+  optimizer.max_norm = clip.number("max_norm", *optimizer.max_norm, 1e-9, kMaxNumber);
   if (is_off) optimizer.max_norm = std::nullopt;
   clip.finish();
   return optimizer;
@@ -238,7 +238,7 @@ ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const s
                                                 {"constant", Kind::constant},
                                                 {"stable_decay", Kind::stable_decay},
                                                 {"inverse_sqrt", Kind::inverse_sqrt}});
-  schedule.peak = section.number("lr", schedule.peak, 0, kMostNumber);
+  schedule.peak = section.number("lr", schedule.peak, 0, kMaxNumber);
   schedule.warmup = section.integer("warmup", 0, 0);
   if (schedule.kind == Kind::constant) section.refuse("end_fraction", "it has no effect on a constant rate");
   if (schedule.kind == Kind::inverse_sqrt) section.refuse("end_fraction", "this rate falls without an end");
@@ -260,7 +260,7 @@ ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const s
 LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   LogOptions log;
   const auto steps = [&](const char* key, std::int64_t otherwise, std::int64_t lowest) {
-    return section.integer(key, otherwise, lowest, kMostSteps);
+    return section.integer(key, otherwise, lowest, kMaxSteps);
   };
   log.every = steps("every", log.every, 1);
   const bool validates = !data.validation.empty() || data.validation_fraction > 0;
@@ -317,7 +317,7 @@ Reading read(const TomlFile& file, const std::string& path) {
   }
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
   // Epochs become steps when the data is read.
-  const std::int64_t steps = config.train.steps > 0 ? config.train.steps : kMostSteps;
+  const std::int64_t steps = config.train.steps > 0 ? config.train.steps : kMaxSteps;
   config.schedule = read_schedule(section("schedule"), steps, path);
   config.log = read_log(section("log"), config.data);
   config.out = section("out").text("folder");
@@ -330,8 +330,8 @@ Reading read(const TomlFile& file, const std::string& path) {
 }
 
 Reading read(std::string_view text, const std::string& path) {
-  if (text.size() > kMostBytes)
-    throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMostBytes, text.size());
+  if (text.size() > kMaxBytes)
+    throw BadInput(path, "expected at most {} bytes of TOML, got {}", kMaxBytes, text.size());
   return read(parse_toml(text, path), path);
 }
 
@@ -376,7 +376,7 @@ void check_with_model(const TrainConfig& config, const ModelConfig& model) {
   if (!masks && is_bidirectional(model)) {
     throw BadInput("train.objective", "the model attends to later tokens: it learns with objective = \"masked\"");
   }
-  if (most_experts(model) == 0 && (config.train.balance_loss > 0 || config.train.router_z_loss > 0)) {
+  if (max_experts(model) == 0 && (config.train.balance_loss > 0 || config.train.router_z_loss > 0)) {
     throw BadInput("train", "balance_loss and router_z_loss are for models with experts; this one has none");
   }
 }

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "checkpoint/new_adapter.h"
+#include "checkpoint/adapters/create.h"
 #include "conversation/sample_file.h"
 #include "model/config.h"
 #include "model/initialize.h"

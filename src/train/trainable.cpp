@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "base/mapped_file.h"
-#include "checkpoint/hugging_face_writer.h"
+#include "checkpoint/hugging_face/writer.h"
 #include "kernels/kernels.h"
 #include "model/count.h"
 #include "tensor/zero_memory.h"
@@ -41,11 +41,11 @@ void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kerne
 
 Trainable::Trainable(const ModelConfig& config, DType dtype) : Trainable(config, dtype, nullptr, {}) {}
 
-Trainable::Trainable(std::shared_ptr<const Model> base, DType dtype, const Learns& learns)
+Trainable::Trainable(std::shared_ptr<const Model> base, DType dtype, const IsTrainable& learns)
     : Trainable(base->config(), dtype, base, learns) {}
 
 Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base,
-                     const Learns& learns)
+                     const IsTrainable& learns)
     : dtype_(dtype) {
   if (dtype != DType::f32 && dtype != DType::bf16) {
     throw InternalError("parameters", "expected f32 or bf16 to train in, got {}", name_of(dtype));
@@ -142,7 +142,7 @@ Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptio
 }
 
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
-                         const Learns& learns) {
+                         const IsTrainable& learns) {
   const auto for_each_learning = [&](auto&& visit) {
     for_each_param(model->config(), model->params(), [&](const Param& param, const std::string& name, const Shape&) {
       if (!is_constant(model->config(), name) && (!learns || learns(name))) visit(param, name);

@@ -1,9 +1,9 @@
 // A model whose learning parameters are in writable memory, so that an optimizer can update them.
 //
 // The trainer creates one from a config (draw_trainable) or from a checkpoint (copy_trainable), runs
-// trainable.model().learn(pass, ids), and passes trainable.params() and their gradients to the optimizer, which writes
-// the memory that the model's views point to. save_model writes the model into a checkpoint's folder; the trainer adds
-// its own state (the moments, and the masters, which are params()[i].value).
+// trainable.model().forward_backward(pass, ids), and passes trainable.params() and their gradients to the optimizer,
+// which writes the memory that the model's views point to. save_model writes the model into a checkpoint's folder; the
+// trainer adds its own state (the moments, and the masters, which are params()[i].value).
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/json.h"
-#include "checkpoint/adapter_writer.h"
+#include "checkpoint/adapters/create.h"
+#include "checkpoint/adapters/writer.h"
 #include "checkpoint/family.h"
-#include "checkpoint/hugging_face_writer.h"
-#include "checkpoint/new_adapter.h"
+#include "checkpoint/hugging_face/writer.h"
 #include "model/initialize.h"
 #include "model/model.h"
 #include "parallel/thread_pool.h"
@@ -27,7 +27,7 @@
 namespace vitrine {
 
 /// Selects the parameters that learn, by name; empty: all. Only these parameters have gradients, masters and moments.
-using Learns = std::function<bool(const std::string& name)>;
+using IsTrainable = std::function<bool(const std::string& name)>;
 
 /// A parameter that learns: dense, row-major, in memory that Trainable owns.
 struct TrainParam {
@@ -47,7 +47,7 @@ class Trainable {
   /// OutOfCapacity if memory is exhausted; InternalError for another type.
   Trainable(const ModelConfig& config, DType dtype);
   /// The parameters of `base` that learn are zero, of type `dtype`; the others are shared with `base`, as they are.
-  Trainable(std::shared_ptr<const Model> base, DType dtype, const Learns& learns);
+  Trainable(std::shared_ptr<const Model> base, DType dtype, const IsTrainable& learns);
 
   /// The matrices of an adapter learn; the base is shared as it is, in any type.
   Trainable(Checkpoint base, WritableAdapter adapter);
@@ -74,7 +74,8 @@ class Trainable {
   void round_weights(ThreadPool& pool, const Kernels& k) const;
 
  private:
-  Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base, const Learns& learns);
+  Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base,
+            const IsTrainable& learns);
 
   DType dtype_;
   std::vector<TrainParam> params_;
@@ -95,7 +96,7 @@ Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptio
 /// The parameters of a loaded model: copies of those that learn; the others are shared with it. Throws Unsupported if a
 /// parameter that learns is quantized, and names the first.
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
-                         const Learns& learns = {});
+                         const IsTrainable& learns = {});
 
 /// The contents of a checkpoint in addition to the parameters.
 struct ModelFiles {
@@ -106,7 +107,8 @@ struct ModelFiles {
   std::string chat_template{};  ///< Replaces that of the tokenizer's files; "": none does.
 };
 
-/// Called before an element of the state is read, if not all of it is in this process (train/divided_state.h).
+/// Called before an element of the state is read, if not all of it is in this process
+/// (train/distributed/divided_state.h).
 using Hold = std::function<void(const void* element)>;
 
 /// The values of a model's parameters, as write_hugging_face_tensors() takes them. Throws Unsupported for quantized

@@ -11,14 +11,14 @@
 #include "data/masking.h"
 #include "metrics/metrics.h"
 #include "tokenizer/tokenizer.h"
-#include "train/cluster.h"
-#include "train/divided_state.h"
+#include "train/distributed/cluster.h"
+#include "train/distributed/divided_state.h"
+#include "train/distributed/shared_start.h"
 #include "train/learner.h"
 #include "train/open_corpus.h"
 #include "train/plan.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
-#include "train/shared_start.h"
 #include "train/talk_start.h"
 #include "train/tapped_step.h"
 #include "train/validation.h"
@@ -29,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kValidation = std::uint64_t{1} << 62;  // numbers of validation batches, for their masks
-constexpr std::int64_t kMostSkipped = 50;                      // consecutive steps, after which the run ends
+constexpr std::int64_t kMaxSkipped = 50;                       // consecutive steps, after which the run ends
 
 std::unique_ptr<RunFolder> open_folder(Ranks& ranks, const TrainConfig& c, const TrainRun& run) {
   check_same_run(ranks, c, run.config_file, run.build);
@@ -149,7 +149,7 @@ class Trainer::Run {
   }
   void one_step();
   void finish_step();
-  Learner::Step learn();
+  Learner::Step forward_backward();
   std::vector<Metric> validation_metrics();
   void sample();
   void save();
@@ -262,17 +262,18 @@ void Trainer::Run::resume() {
   }
 }
 
-Learner::Step Trainer::Run::learn() {
+Learner::Step Trainer::Run::forward_backward() {
   const Batch batch = with_masks(corpus_->batch(step_), static_cast<std::uint64_t>(step_));
   read_tokens_ = static_cast<std::int64_t>(batch.inputs.size() + batch.sources.size());
   const bool is_due_next = c_.log.taps_every > 0 && (step_ + 1) % c_.log.taps_every == 0;
   // The first step already records the sites, so that a site that the model lacks is reported at once.
   const bool looks = folder_ && (is_due_next || (c_.log.taps_every > 0 && !has_looked_));
-  if (c_.log.writes.empty() && !looks) return learner_.learn(batch, step_);
+  if (c_.log.writes.empty() && !looks) return learner_.forward_backward(batch, step_);
   const std::string path =
       is_due_next && folder_ ? folder_->file(fmt::format("taps/step-{:06}.safetensors", step_ + 1)) : "";
   TappedStep taps(c_.log, model().config(), looks, path, batch.n_pieces(c_.train.micro_batches));
-  Learner::Step step = learner_.learn(batch, step_, [&taps](std::int64_t part) { return taps.of_part(part); });
+  Learner::Step step =
+      learner_.forward_backward(batch, step_, [&taps](std::int64_t part) { return taps.of_part(part); });
   if (!step.skipped.empty()) return step;  // the pass ended early, before some of its sites
   taps.commit();
   has_looked_ = true;
@@ -284,7 +285,7 @@ void Trainer::Run::one_step() {
   ranks_.take_traffic();  // of other things than this step
   const Clock::time_point begun = Clock::now();
   const double lr = learning_rate(c_.schedule, step_);
-  Learner::Step step = learn();
+  Learner::Step step = forward_backward();
   learner_.update(step, lr);
   const double step_s = std::chrono::duration<double>(Clock::now() - begun).count();
   line_seconds_ += step_s;
@@ -306,7 +307,7 @@ void Trainer::Run::one_step() {
   if (!ranks_.is_alone() && cluster_.agreed() == RankReport::interrupt) throw Interrupted();
   if (step.targets == 0) return;  // another batch may have targets
   skipped_ = step.skipped.empty() ? 0 : skipped_ + 1;
-  if (skipped_ < kMostSkipped) return;
+  if (skipped_ < kMaxSkipped) return;
   ranks_.together([&] {
     throw BadInput(c_.out, "{} steps in a row changed nothing, the last because {}; a lower learning rate may help",
                    skipped_, step.skipped);

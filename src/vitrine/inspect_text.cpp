@@ -148,8 +148,8 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
     Gradients of_no_params;
     call.context().set_adapters(pass);
     call.context().check_ids(tokens.ids);
-    learn_targets(*s.checkpoint.model, pass, tokens, next_tokens(config, s.kv_types, tokens.ids, "gradients"),
-                  of_no_params);
+    backward_from_targets(*s.checkpoint.model, pass, tokens, next_tokens(config, s.kv_types, tokens.ids, "gradients"),
+                          of_no_params);
   } else {
     pass.logits.into = memory_of_logits(options.logits, n_rows, config.vocab_size);
     call.context().forward(pass, tokens);
@@ -180,7 +180,7 @@ double LanguageModel::grad(const Prompt& prompt, const std::function<void(NamedV
   });
   Arena arena;
   Pass pass = pass_over(tokens, call.context(), arena);
-  const double loss = learn_targets(model, pass, tokens, std::move(targets), gradients);
+  const double loss = backward_from_targets(model, pass, tokens, std::move(targets), gradients);
   watcher.check_all_met();
   ValueSink sink(receive);
   write_gradients(sink, s.checkpoint, gradients, call.pool());

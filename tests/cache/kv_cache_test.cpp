@@ -128,16 +128,16 @@ TEST(KvCache, OfCapacityZero) {
 }
 
 TEST(KvCache, ThrowsForImpossibleSizes) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   const auto make = [](KvLayerConfig layer, std::int64_t capacity) { KvCache({layer}, capacity, KvType::f16); };
-  EXPECT_THROW(make({1, 1, std::nullopt}, kMost), OutOfCapacity);
-  EXPECT_THROW(make({1, 1, std::nullopt}, kMost / 2), OutOfCapacity) << "its bytes just fit in 63 bits";
-  EXPECT_THROW(make({kMost, 2, 4}, 10), OutOfCapacity);
+  EXPECT_THROW(make({1, 1, std::nullopt}, kMax), OutOfCapacity);
+  EXPECT_THROW(make({1, 1, std::nullopt}, kMax / 2), OutOfCapacity) << "its bytes just fit in 63 bits";
+  EXPECT_THROW(make({kMax, 2, 4}, 10), OutOfCapacity);
   EXPECT_THROW(make({1, 1, std::nullopt}, -1), OutOfCapacity);
   EXPECT_THROW(make({1, 1, -3}, 5), OutOfCapacity);
   EXPECT_THROW(make({1, -1, 3}, 5), OutOfCapacity);
-  EXPECT_THROW(KvCache({std::vector<StateConfig>{{"s", {kMost / 4, 2}}}}, 5, KvType::f32), OutOfCapacity);
-  EXPECT_THROW(KvCache({std::vector<StateConfig>{{"s", {kMost / 8}}}}, 5, KvType::f32), OutOfCapacity);
+  EXPECT_THROW(KvCache({std::vector<StateConfig>{{"s", {kMax / 4, 2}}}}, 5, KvType::f32), OutOfCapacity);
+  EXPECT_THROW(KvCache({std::vector<StateConfig>{{"s", {kMax / 8}}}}, 5, KvType::f32), OutOfCapacity);
 }
 
 /// The resident memory of the process, in bytes.
@@ -235,7 +235,7 @@ TEST(KvCache, KeepsSnapshotsOnlyOnRequestAndBounded) {
   cache.keep_snapshots();
   for (int i = 0; i < 400; ++i) feed(64);
   const std::span<const StateSnapshot> kept = cache.snapshots();
-  EXPECT_EQ(kept.size(), StateCache::kMostSnapshots);
+  EXPECT_EQ(kept.size(), StateCache::kMaxSnapshots);
   EXPECT_LE(pool.used_bytes(), (std::ssize(kept) + 2) * kBlock);
   EXPECT_EQ(kept.back().length, cache.length());
   for (std::size_t i = 2; i < kept.size(); ++i) {
@@ -249,7 +249,7 @@ TEST(KvCache, KeepsSnapshotsOnlyOnRequestAndBounded) {
     EXPECT_EQ(copy.state<float>(0, 0).front(), static_cast<float>(snapshot.length));
   }
   cache.drop_snapshots(kept[3].length);
-  EXPECT_EQ(cache.snapshots().size(), StateCache::kMostSnapshots - 4);
+  EXPECT_EQ(cache.snapshots().size(), StateCache::kMaxSnapshots - 4);
   cache.drop_snapshots(cache.length());
   cache.snapshot();
   EXPECT_TRUE(cache.snapshots().empty()) << "whoever took the snapshot has it";

@@ -1,5 +1,5 @@
 // Low-rank adapters against PEFT, and what they must not change.
-#include "checkpoint/adapter.h"
+#include "checkpoint/adapters/adapter.h"
 
 #include <gtest/gtest.h>
 

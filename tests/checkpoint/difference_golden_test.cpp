@@ -5,9 +5,9 @@
 #include <cmath>
 #include <set>
 
-#include "checkpoint/config_json.h"
 #include "checkpoint/gradients_file.h"
 #include "checkpoint/hostile_folder.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "support/learn.h"
 
 namespace vitrine::test {
@@ -23,7 +23,7 @@ TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
   ThreadPool pool(2);
   const TempFolder folder;
   Learner learner(*checkpoint.model, {.threads = 2});
-  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
   EXPECT_NEAR(learner.cross_entropy / static_cast<double>(ids.size() - 1), json["loss"].get<double>(), 1e-6);
   write_gradients(folder / "g.safetensors", checkpoint, learner.raw(), pool);
   const Values gradients = tensors_of(folder / "g.safetensors");

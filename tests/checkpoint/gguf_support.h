@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/temp_folder.h"
-#include "checkpoint/gguf_export.h"
+#include "checkpoint/gguf/export.h"
 #include "checkpoint/init.h"
 #include "checkpoint/load.h"
 #include "support/run.h"

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "checkpoint/gguf_architecture.h"
+#include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/param_rows.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "checkpoint/gguf_file.h"
+#include "checkpoint/gguf/file.h"
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/gradients_file.h"
 #include "checkpoint/hostile_folder.h"
@@ -28,7 +28,7 @@ TEST_P(GradientGolden, LossAndGradientsEqualPyTorch) {
   const Values reference = params_of(*golden_gradient_checkpoint(GetParam(), folder_ / "gradients").model);
   Learner learner(*checkpoint_.model, {.threads = 2});
   const auto predictions = static_cast<double>(ids_.size() - 1);
-  learner.learn({ids_}, static_cast<float>(1 / predictions));
+  learner.forward_backward({ids_}, static_cast<float>(1 / predictions));
   EXPECT_NEAR(learner.cross_entropy / predictions, loss, kLossTolerance * loss);
   const Distance d = distance(learner.gradients(), reference);
   EXPECT_LE(d.worst, 1) << d.name;
@@ -40,7 +40,7 @@ TEST_P(GradientGolden, TheFileHasTheCheckpointsNamesShapesAndOrientation) {
   reference.erase("loss");
   ThreadPool pool(2);
   Learner learner(*checkpoint_.model);
-  learner.learn({ids_}, 1.0f / static_cast<float>(ids_.size() - 1));
+  learner.forward_backward({ids_}, 1.0f / static_cast<float>(ids_.size() - 1));
   write_gradients(folder_ / "g.safetensors", checkpoint_, learner.raw(), pool);
   const Distance d = distance(tensors_of(folder_ / "g.safetensors"), reference);
   EXPECT_LE(d.worst, 1) << d.name;
@@ -63,7 +63,7 @@ TEST_P(GradientsOfGguf, HaveTheFormOfTheFile) {
   const GgufModelFile file = open_gguf(MappedFile::open(folder / "reference.gguf"));
   Learner learner(*gguf.model);
   const Ids ids = golden_ids(GetParam());
-  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
   write_gradients(folder / "g.safetensors", gguf, learner.raw(), pool);
   const Values ours = tensors_of(folder / "g.safetensors");
   Values reference;
@@ -136,7 +136,7 @@ TEST(GradientsOfLlama2c, HaveVitrinesNames) {
   const Ids ids = golden_ids("llama_mha");
   ThreadPool pool(1);
   Learner learner(*llama2c.model);
-  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
   write_gradients(folder / "g.safetensors", llama2c, learner.raw(), pool);
 
   Values reference = gradients_of(*original.model, ids);
@@ -204,7 +204,7 @@ TEST(ZeroGradients, ExpertsThatWereNotChosen) {
     Probe probe(*checkpoint.model, {"*.hook_expert_indices"});
     Learner learner(*checkpoint.model, {.taps = &probe});
     // The last row has a target here, so that every chosen expert has a gradient.
-    learner.learn({ids}, 1, {1, 1});
+    learner.forward_backward({ids}, 1, {1, 1});
     const Values gradients = learner.gradients();
     int untouched = 0;
     for (const auto& [site, chosen] : probe.values) {
@@ -229,7 +229,7 @@ TEST(ZeroGradients, UnitsThatReluSetsToZero) {
   Probe probe(*checkpoint.model, {"*.mlp.hook_post"});
   const Ids ids = golden_ids("gpt2_relu");
   Learner learner(*checkpoint.model, {.taps = &probe});
-  learner.learn({ids});
+  learner.forward_backward({ids});
   const Value& post = probe.values.at("blocks.0.mlp.hook_post");
   const Values gradients = learner.gradients();
   const Value &down = gradients.at("blocks.0.mlp.w_down.weight"), &up = gradients.at("blocks.0.mlp.w_up.weight");

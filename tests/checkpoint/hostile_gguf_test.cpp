@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "checkpoint/gguf_file.h"
+#include "checkpoint/gguf/file.h"
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/hostile_folder.h"
 #include "support/gguf_file.h"

@@ -1,5 +1,5 @@
 // Importance matrices: both formats, sums of several, and files that are broken.
-#include "checkpoint/importance_matrix.h"
+#include "checkpoint/gguf/importance_matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
-#include "checkpoint/hugging_face_writer.h"
+#include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/hugging_face/writer.h"
 #include "checkpoint/safetensors.h"
 #include "model/count.h"
 #include "model/initialize.h"

@@ -57,7 +57,7 @@ TEST_P(MaskedGolden, GradientsEqualPyTorch) {
     const bool predicts_sentence = checkpoint_.model->config().pooler.has_value();
     Learner learner(*checkpoint_.model,
                     {.threads = 2, .recompute = recompute, .next_sentence = predicts_sentence ? Ids{1} : Ids{}});
-    learner.learn({ids_}, static_cast<float>(1 / predictions));
+    learner.forward_backward({ids_}, static_cast<float>(1 / predictions));
     EXPECT_NEAR(learner.cross_entropy / predictions + learner.next_sentence, loss, 1e-5 * loss);
     const Distance d = distance(learner.gradients(), reference);
     EXPECT_LE(d.worst, 1) << d.name;

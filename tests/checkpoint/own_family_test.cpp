@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/init.h"
 #include "model/count.h"
 #include "model/initialize.h"

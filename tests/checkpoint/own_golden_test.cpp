@@ -52,7 +52,7 @@ TEST_P(OwnGolden, GradientsEqualPyTorch) {
       probe.ask_gradients = true;
       Learner learner(model_,
                       {.threads = recompute ? 1 : 2, .taps = tapped ? &probe : nullptr, .recompute = recompute});
-      learner.learn({ids_}, static_cast<float>(1 / n));
+      learner.forward_backward({ids_}, static_cast<float>(1 / n));
       EXPECT_NEAR(learner.cross_entropy / n, loss, 1e-5 * loss);
       const Distance d = distance(learner.gradients(), reference);
       EXPECT_LE(d.worst, 1) << d.name;
@@ -160,7 +160,7 @@ TEST_P(WritesToGates, HaveTheirGradients) {
                                      "*.cell.hook_h*=0.9"};
   Recorder taps = writing(model, writes);
   Learner learner(model, {.taps = &taps});
-  learner.learn({ids});
+  learner.forward_backward({ids});
   taps.check_writes_met();
   const Values gradients = learner.gradients();
   const TempFolder folder;

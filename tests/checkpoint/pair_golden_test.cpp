@@ -77,7 +77,7 @@ TEST_P(PairGolden, GradientsEqualPyTorch) {
       Probe probe(model_, {"*pattern", "*hook_attn_out", "*hook_cross_attn_out"});
       PairLearner learner(model_,
                           {.threads = recompute ? 1 : 2, .taps = tapped ? &probe : nullptr, .recompute = recompute});
-      learner.learn({pair_}, static_cast<float>(1 / n));
+      learner.forward_backward({pair_}, static_cast<float>(1 / n));
       EXPECT_NEAR(learner.cross_entropy / n, loss, 1e-5 * loss);
       const Values ours = learner.gradients();
       if (first.empty()) first = ours;
@@ -101,9 +101,9 @@ TEST_P(PairGolden, ABatchHasTheSumOfTheGradients) {
   const Pair other{Ids(pair_.source.rbegin(), pair_.source.rend() - 4),
                    Ids(pair_.target.begin(), pair_.target.end() - 5)};
   PairLearner both(model_, {.threads = 2}), one(model_), two(model_);
-  both.learn({pair_, other});
-  one.learn({pair_});
-  two.learn({other});
+  both.forward_backward({pair_, other});
+  one.forward_backward({pair_});
+  two.forward_backward({other});
   EXPECT_NEAR(both.cross_entropy, one.cross_entropy + two.cross_entropy, 1e-9);
   Values sum = one.gradients();
   for (auto& [name, value] : sum) {

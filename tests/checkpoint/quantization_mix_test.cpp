@@ -1,5 +1,5 @@
 // The types of tensors equal those of llama-quantize (tools/make_mix_goldens.py), and what overrules them.
-#include "checkpoint/quantization_mix.h"
+#include "checkpoint/gguf/quantization_mix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/config_json.h"
-#include "checkpoint/gguf_export.h"
-#include "checkpoint/gguf_types.h"
+#include "checkpoint/gguf/export.h"
+#include "checkpoint/gguf/types.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "model/dry_run.h"
 #include "support/data.h"
 

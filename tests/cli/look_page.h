@@ -4,7 +4,7 @@
 #include <zlib.h>
 
 #include "cli/program.h"
-#include "tokenizer/base64.h"
+#include "tokenizer/read/base64.h"
 
 namespace vitrine::test {
 

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "cli/http_client.h"
-#include "tokenizer/base64.h"
+#include "tokenizer/read/base64.h"
 
 namespace vitrine::test {
 namespace {

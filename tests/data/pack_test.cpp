@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "tokenizer/tokenizer_json.h"
-#include "tokenizer/tokenizer_writer.h"
+#include "tokenizer/read/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_writer.h"
 
 namespace vitrine::test {
 namespace {

@@ -195,7 +195,7 @@ TEST_F(Piece, BLogitsSoftmaxLossAndTheirGradient) {
   p.training.tape = &tape;
   p.training.loss = &loss;
   p.training.result = &found;
-  model.trainable.model().learn(p, ids);
+  model.trainable.model().forward_backward(p, ids);
 
   const std::span<const float> logits = std::span(recorded.at("hook_logits")).subspan(32);
   expect_printed(logits, kLogits, "logits");

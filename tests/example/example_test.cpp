@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "example/interval.h"
 #include "inspect/layout.h"
 #include "support/data.h"
@@ -32,7 +32,7 @@ ExampleOptions options_of(std::vector<std::int32_t> ids, std::int32_t target) {
 
 ExampleOptions document_options() {
   ExampleOptions o = options_of({0, 1, 2, 3, 0}, 5);
-  o.most_differences = 30;
+  o.max_differences = 30;
   return o;
 }
 
@@ -231,7 +231,7 @@ std::int64_t check_differences(const WorkedExample& e) {
 
 TEST(Example, EveryGradientIsComparedWithAFiniteDifference) {
   ExampleOptions o = document_options();
-  o.most_differences = 600;
+  o.max_differences = 600;
   const WorkedExample e = work_example(document_model(4), o);
   EXPECT_EQ(e.differences.taken, 328);
   EXPECT_LE(e.differences.not_smooth, 6);
@@ -349,7 +349,7 @@ TEST_P(ExampleOfEveryFamily, ItsGradientsAreSlopesAndItsArithmeticHolds) {
   const ExampleModel model = random_model(read_model_config(family_of(json, path), json, path), path, 1);
   ExampleOptions o = options_of({1, 2, 3, 1}, 4);
   o.lr = 0.05;
-  o.most_differences = 60;
+  o.max_differences = 60;
   const WorkedExample e = work_example(model, o);
   EXPECT_GT(check_cells(e), 50);
   EXPECT_GT(e.differences.taken, 20);

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "generate/generator.h"
 #include "generate/make_request.h"
 #include "support/data.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/gguf_export.h"
+#include "checkpoint/gguf/export.h"
 #include "checkpoint/init.h"
 #include "generate/generator.h"
 #include "generate/prefix_cache.h"

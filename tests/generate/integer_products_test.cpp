@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/temp_folder.h"
-#include "checkpoint/gguf_export.h"
+#include "checkpoint/gguf/export.h"
 #include "generate/divergence.h"
 #include "support/data.h"
 #include "tokenizer/tokenizer.h"

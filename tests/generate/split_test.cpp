@@ -1,5 +1,5 @@
 // A model on several ranks, as threads of this process: the bits of one process.
-#include "generate/ranked_layers.h"
+#include "generate/pipeline_parallel.h"
 
 #include <gmock/gmock.h>
 
@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/gguf_export.h"
-#include "checkpoint/new_adapter.h"
+#include "checkpoint/adapters/create.h"
+#include "checkpoint/gguf/export.h"
 #include "generate/generator.h"
-#include "generate/ranked_heads.h"
 #include "generate/score.h"
+#include "generate/tensor_parallel.h"
 #include "model/mixers/attention/split_heads.h"
 #include "support/data.h"
 #include "support/local_ranks.h"
@@ -48,7 +48,7 @@ std::vector<std::int32_t> source_of(const Model& model) {
 }
 
 /// The logits of a text, and, if the model can continue it, what two sequences at once continue it with.
-Written run(const Task& task, RankedModel* split = nullptr) {
+Written run(const Task& task, DistributedModel* split = nullptr) {
   ThreadPool pool(1);
   const Model& model = split != nullptr ? *split->model() : *task.model;
   GenerateContext context{&model, &pool, &default_kernels(), nullptr, task.kv};
@@ -81,7 +81,7 @@ Written run(const Task& task, RankedModel* split = nullptr) {
 /// Calls work(n) for each number of ranks from 2 on among which the model can be divided: its layers, or query heads.
 template <class Split, class Work>
 void for_ranks(const Model& model, Work work) {
-  const bool by_layers = std::is_same_v<Split, RankedLayers>;
+  const bool by_layers = std::is_same_v<Split, PipelineParallelModel>;
   const auto most = [&](const StackConfig& c) {
     return by_layers ? static_cast<std::int64_t>(c.n_layers()) : attention_of(c, 0)->n_heads;
   };
@@ -119,10 +119,10 @@ class Ranked : public testing::Test {};
 struct SplitNames {
   template <class Split>
   static std::string GetName(int) {
-    return std::is_same_v<Split, RankedLayers> ? "Layers" : "Heads";
+    return std::is_same_v<Split, PipelineParallelModel> ? "Layers" : "Heads";
   }
 };
-using Splits = testing::Types<RankedLayers, RankedHeads>;
+using Splits = testing::Types<PipelineParallelModel, TensorParallelModel>;
 TYPED_TEST_SUITE(Ranked, Splits, SplitNames);
 
 TYPED_TEST(Ranked, HasTheBitsOfOneProcess) {
@@ -261,7 +261,8 @@ TYPED_TEST(Ranked, KeepsOnlyItsPartOfTheWeights) {
     const ModelConfig& whole = checkpoint.model->config();
     EXPECT_EQ(split.model()->params().unembed.weight.shape, (Shape{whole.vocab_size / 2, whole.d_model}));
     const Shape up = std::get<FfnParams>(split.model()->params().blocks[0].sublayers[1].what).w_up.weight.shape;
-    EXPECT_EQ(up[0], find<DenseConfig>(whole.blocks[0])->d_ff / (std::is_same_v<TypeParam, RankedHeads> ? 2 : 1));
+    EXPECT_EQ(up[0],
+              find<DenseConfig>(whole.blocks[0])->d_ff / (std::is_same_v<TypeParam, TensorParallelModel> ? 2 : 1));
   });
 }
 
@@ -290,7 +291,7 @@ std::vector<std::int64_t> divide_heads(std::int64_t n_heads, std::int64_t n_kv_h
   return heads;
 }
 
-TEST(RankedHeads, AreWholeGroupsOrPartsOfOne) {
+TEST(TensorParallelModel, AreWholeGroupsOrPartsOfOne) {
   EXPECT_EQ(divide_heads(8, 8, 3), (std::vector<std::int64_t>{0, 2, 5, 8}));
   EXPECT_EQ(divide_heads(8, 4, 3), (std::vector<std::int64_t>{0, 2, 4, 8}));
   EXPECT_EQ(divide_heads(8, 2, 4), (std::vector<std::int64_t>{0, 2, 4, 6, 8}));
@@ -302,7 +303,7 @@ TEST(RankedHeads, AreWholeGroupsOrPartsOfOne) {
 }
 
 /// For all sizes: no part is empty, and none has heads of a K/V head that it does not have alone or in part.
-TEST(RankedHeads, AreDividedAmongAnyNumberOfRanks) {
+TEST(TensorParallelModel, AreDividedAmongAnyNumberOfRanks) {
   for (std::int64_t n_kv_heads = 1; n_kv_heads <= 8; ++n_kv_heads) {
     for (std::int64_t group = 1; group <= 6; ++group) {
       for (int n = 1; n <= n_kv_heads * group; ++n) {
@@ -320,17 +321,17 @@ TEST(RankedHeads, AreDividedAmongAnyNumberOfRanks) {
   }
 }
 
-TEST(RankedHeads, NeedAQueryHeadEach) {
+TEST(TensorParallelModel, NeedAQueryHeadEach) {
   const Checkpoint checkpoint = golden_checkpoint("falcon");
   try {
-    run_local_ranks(4, [&](Ranks& ranks) { RankedHeads(ranks, checkpoint.model); });
+    run_local_ranks(4, [&](Ranks& ranks) { TensorParallelModel(ranks, checkpoint.model); });
     ADD_FAILURE();
   } catch (const BadInput& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr("at most as many ranks as query heads (3), got 4"));
   }
 }
 
-TEST(RankedLayers, AreBalancedByBytes) {
+TEST(PipelineParallelModel, AreBalancedByBytes) {
   const std::vector<std::int64_t> same(8, 10);
   EXPECT_EQ(divide_layers(same, 1), (std::vector{0, 8}));
   EXPECT_EQ(divide_layers(same, 4), (std::vector{0, 2, 4, 6, 8}));
@@ -340,11 +341,11 @@ TEST(RankedLayers, AreBalancedByBytes) {
   EXPECT_EQ(divide_layers(others, 3), (std::vector{0, 3, 6, 8}));
 }
 
-TEST(RankedLayers, NeedALayerEach) {
+TEST(PipelineParallelModel, NeedALayerEach) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2");
   const auto n = static_cast<int>(checkpoint.model->config().n_layers()) + 1;
   try {
-    run_local_ranks(n, [&](Ranks& ranks) { RankedLayers(ranks, checkpoint.model); });
+    run_local_ranks(n, [&](Ranks& ranks) { PipelineParallelModel(ranks, checkpoint.model); });
     ADD_FAILURE();
   } catch (const BadInput& e) {
     EXPECT_THAT(e.what(), testing::HasSubstr(fmt::format("at most as many ranks as layers ({}), got {}", n - 1, n)));

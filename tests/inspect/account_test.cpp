@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "model/count.h"
 #include "support/figures.h"
 #include "support/run.h"

@@ -132,7 +132,7 @@ TEST_P(AttributionOf, TheApproximationIsTheFirstOrder) {
   Pass pass = text_pass(run.context, arena, run.ids);
   pass.taps = &probe;
   const auto last = static_cast<std::int64_t>(run.ids.size()) - 1;
-  learn_objective(model, pass, run.ids, {3, 4, last});
+  backward_from_objective(model, pass, run.ids, {3, 4, last});
   const double gradient = static_cast<double>(probe.gradients.at("blocks.0.hook_attn_out").data[0]);
   const auto difference = [&](const char* step) {
     const std::vector<float> logits = run.last_logits(run.ids, {fmt::format("blocks.0.hook_attn_out[0,0]+={}", step)});

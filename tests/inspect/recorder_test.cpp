@@ -32,7 +32,7 @@ Recording run(const std::string& golden, const std::vector<std::string>& globs,
   });
   result.logits = logits_of(*checkpoint.model, golden_ids(golden), {.taps = &recorder});
   recorder.check_all_met();
-  EXPECT_LE(static_cast<std::int64_t>(result.values.size()), recorder.most_sites());
+  EXPECT_LE(static_cast<std::int64_t>(result.values.size()), recorder.max_sites());
   return result;
 }
 

@@ -66,7 +66,7 @@ TEST_P(SiteGradients, MatchTheSlopesOfTheLoss) {
   Probe probe(model_, {"*"});
   probe.ask_gradients = true;
   Learner learner(model_, {.taps = &probe});
-  learner.learn({ids_});
+  learner.forward_backward({ids_});
   std::size_t compared = 0;
   double worst = 0;
   for (const auto& [site, gradient] : probe.gradients) {
@@ -113,7 +113,7 @@ class GradientsThroughWrites : public testing::Test {
       result.sites[name_of(id)] = {g.shape, {g.data, g.data + g.count()}};
     });
     Learner learner(model_, {.taps = &recorder, .recompute = recompute});
-    learner.learn({ids_});
+    learner.forward_backward({ids_});
     recorder.check_all_met();
     result.params = learner.gradients();
     return result;

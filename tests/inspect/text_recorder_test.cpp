@@ -92,8 +92,8 @@ TEST_P(Texts, AreReadInOnePassAmongOthers) {
       EXPECT_TRUE(same_bits(recorded[v].values, expected[v].values)) << expected[v].name;
       bytes += 4 * std::ssize(expected[v].values);
     }
-    EXPECT_LE(std::ssize(expected), recorders[i]->most_sites());
-    if (most_experts(model.config()) == 0 && i < 2) {
+    EXPECT_LE(std::ssize(expected), recorders[i]->max_sites());
+    if (max_experts(model.config()) == 0 && i < 2) {
       EXPECT_EQ(recorders[i]->bytes(), bytes);
     }
     if (i == 1) {

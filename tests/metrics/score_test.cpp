@@ -1,7 +1,7 @@
 // BLEU and chrF: the numbers, tokens and lower case of sacreBLEU (tools/make_score_goldens.py), and values by hand.
 #include <gtest/gtest.h>
 
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "metrics/bleu.h"
 #include "metrics/chrf.h"
 #include "support/data.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/gguf_export.h"
+#include "checkpoint/gguf/export.h"
 #include "model/check_compute.h"
 #include "support/run.h"
 

@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::int32_t kPoison = 11;  // the token id that only the failing sequence uses
-constexpr float kMost = std::numeric_limits<float>::max();
+constexpr float kMax = std::numeric_limits<float>::max();
 
 /// A golden model with copies of its parameters. Rows of whole blocks may become Q8_0.
 class EditedModel {
@@ -79,7 +79,7 @@ EditedModel::Edit overflow(const std::string& norm, const std::string& weight) {
   return [=, one_hot = poison(1e6F, 0)](const std::string& name, const Shape& shape, float* values) {
     one_hot(name, shape, values);
     if (name == norm) std::fill_n(values, shape.count(), 1.0f);
-    if (name == weight) values[0] = 1.05f * (kMost / std::sqrt(static_cast<float>(shape[1])));
+    if (name == weight) values[0] = 1.05f * (kMax / std::sqrt(static_cast<float>(shape[1])));
   };
 }
 
@@ -95,8 +95,8 @@ std::vector<Case> cases() {
       {"llama_mha", "hook_embed", poison(nan, 0)},
       {"llama_mha", "unembed.hook_out", overflow("ln_final.weight", "unembed.weight")},
       {"gpt_neox", "hook_embed", poison(0, -inf), true},
-      {"gpt_neox", "blocks.0.hook_resid_post", poison(kMost, kMost / 2), true},
-      {"gpt_neox", "blocks.0.hook_resid_post", poison(kMost, kMost / 2)},
+      {"gpt_neox", "blocks.0.hook_resid_post", poison(kMax, kMax / 2), true},
+      {"gpt_neox", "blocks.0.hook_resid_post", poison(kMax, kMax / 2)},
       {"mixtral", "hook_embed", poison(inf, 0)},
       // A logit of infinity makes all weights of the experts NaN.
       {"mixtral", "blocks.1.hook_resid_post", overflow("blocks.1.ln2.weight", "blocks.1.mlp.router.weight")},

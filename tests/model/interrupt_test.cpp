@@ -13,7 +13,7 @@ TEST(Interrupt, EndsACopy) {
   ThreadPool pool(3);
   Arena arena;
   std::atomic<bool> interrupt = false;
-  Machine machine{pool, default_kernels(), arena, &interrupt};
+  ExecutionContext machine{pool, default_kernels(), arena, &interrupt};
   std::vector<float> from(200'001), to(from.size());
   std::iota(from.begin(), from.end(), 0.0f);
   const auto n = static_cast<std::int64_t>(from.size());

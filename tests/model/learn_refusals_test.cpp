@@ -24,7 +24,7 @@ class LearnRefusals : public testing::Test {
     pass.training.loss = &loss;
     pass.training.result = &found;
     change(pass);
-    return message_of<Error>([&] { model_.learn(pass, ids_); });
+    return message_of<Error>([&] { model_.forward_backward(pass, ids_); });
   }
 
   const Checkpoint checkpoint_ = golden_checkpoint("gemma2");

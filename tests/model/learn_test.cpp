@@ -42,7 +42,7 @@ TEST_P(Learning, TheTapeDoesNotChangeTheForward) {
   const std::vector<float> logits = logits_of(model_, ids_);
   for (const bool recompute : {false, true}) {
     Learner learner(model_, {.recompute = recompute});
-    learner.learn({ids_});
+    learner.forward_backward({ids_});
     EXPECT_TRUE(same_bits(learner.logits, logits)) << recompute;
     EXPECT_EQ(learner.cross_entropy, loss_of(model_, ids_));
   }
@@ -92,7 +92,7 @@ TEST_P(Learning, GradientsOfHeadInputsAddUp) {
     Probe probe(model_, sites);
     probe.ask_gradients = true;
     Learner learner(model_, {.taps = &probe});
-    learner.learn({ids_});
+    learner.forward_backward({ids_});
     return probe.gradients;
   };
   const Values whole = learned({"*.hook_attn_in", "*.hook_resid_pre", "*.hook_resid_mid"});
@@ -125,9 +125,9 @@ TEST_P(Learning, TappedAttentionEqualsUntapped) {
   Probe probe(model_, sites);
   probe.ask_gradients = true;
   Learner tapped(model_, {.taps = &probe});
-  tapped.learn(texts());
+  tapped.forward_backward(texts());
   Learner untapped(model_);
-  untapped.learn(texts());
+  untapped.forward_backward(texts());
   EXPECT_TRUE(same_bits(tapped.logits, untapped.logits));
   const Distance d = distance(tapped.gradients(), untapped.gradients(), 1e-5, 1e-7);
   EXPECT_LE(d.worst, 1) << d.name;
@@ -137,10 +137,10 @@ TEST_P(Learning, TappedAttentionEqualsUntapped) {
 TEST_P(Learning, GradientsOfSegmentsAndMicroBatchesAddUp) {
   Learner together(model_), one_by_one(model_), by_two(model_);
   const std::vector<Ids> all = texts();
-  together.learn(all, 0.125f);
-  for (const Ids& text : all) one_by_one.learn({text}, 0.125f);
-  by_two.learn({all[0], all[1]}, 0.125f);
-  by_two.learn({all[2], all[3]}, 0.125f);
+  together.forward_backward(all, 0.125f);
+  for (const Ids& text : all) one_by_one.forward_backward({text}, 0.125f);
+  by_two.forward_backward({all[0], all[1]}, 0.125f);
+  by_two.forward_backward({all[2], all[3]}, 0.125f);
   for (const Learner* parts : {&one_by_one, &by_two}) {
     EXPECT_NEAR(parts->cross_entropy, together.cross_entropy, 1e-6 * together.cross_entropy);
     const Distance d = distance(parts->gradients(), together.gradients(), 1e-6, 1e-7);
@@ -172,7 +172,7 @@ TEST_P(Learning, NoGradientFlowsToLaterTokens) {
       Learner learner(model_, {.taps = &probe});
       std::vector<float> weights(ids_.size(), 0.0f);
       weights[t] = 1;
-      learner.learn({ids_}, 1, weights);
+      learner.forward_backward({ids_}, 1, weights);
       const Value& embed = probe.gradients.at("hook_embed");
       const auto d = static_cast<std::size_t>(embed.shape[1]);
       for (std::size_t i = 0; i < embed.data.size(); ++i) {
@@ -238,7 +238,7 @@ class WideLearning : public testing::TestWithParam<Wide> {
   }
   Values learned(const LearnOptions& o) const {
     Learner learner(*checkpoint_.model, o);
-    learner.learn({some_ids(*checkpoint_.model, 90, 1), some_ids(*checkpoint_.model, 37, 2)}, 0.01f);
+    learner.forward_backward({some_ids(*checkpoint_.model, 90, 1), some_ids(*checkpoint_.model, 37, 2)}, 0.01f);
     return learner.gradients();
   }
 
@@ -288,7 +288,7 @@ TEST(LearningInGroups, EqualsLearningAtOnce) {
   const Ids ids = some_ids(*checkpoint.model, 100, 1);
   const auto learned = [&](const LearnOptions& o) {
     Learner learner(*checkpoint.model, o);
-    learner.learn({ids}, 0.01f);
+    learner.forward_backward({ids}, 0.01f);
     return learner.gradients();
   };
   const Values grouped = learned({.threads = 2, .label_smoothing = 0.1f, .z_loss = 1e-2f});

@@ -38,7 +38,7 @@ TEST(RopeTables, AreComputedOncePerPassAndConfig) {
     EXPECT_EQ(rows_of([&] { chunked_logits_of(model, ids, 1, {.kernels = &kernels}); }), once) << golden;
     for (const bool recompute : {false, true}) {
       Learner learner(model, {.kernels = &kernels, .recompute = recompute});
-      EXPECT_EQ(rows_of([&] { learner.learn({ids}); }), once) << golden << ", recompute " << recompute;
+      EXPECT_EQ(rows_of([&] { learner.forward_backward({ids}); }), once) << golden << ", recompute " << recompute;
     }
   }
 }

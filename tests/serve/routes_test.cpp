@@ -3,7 +3,7 @@
 
 #include "serve/embeddings.h"
 #include "serve/served.h"
-#include "tokenizer/base64.h"
+#include "tokenizer/read/base64.h"
 
 namespace vitrine::test {
 namespace {

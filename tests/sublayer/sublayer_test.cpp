@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "example/example.h"
 #include "inspect/account.h"
@@ -54,7 +54,7 @@ TEST(ANewSublayer, IsInTheAccount) {
 
 TEST(ANewSublayer, IsInTheMemoryOfTraining) {
   ThreadPool pool(1);
-  const auto [without, with] = with_and_without([&] { return learning_bytes(small(), {2, 512}, pool); });
+  const auto [without, with] = with_and_without([&] { return training_bytes(small(), {2, 512}, pool); });
   EXPECT_GE(with - without, 0.95 * (2 * 2 * 512 * 768 * 4));
 }
 
@@ -85,7 +85,7 @@ TEST(ANewSublayer, IsInTheExampleWithItsFormulaAndArithmetic) {
     options.ids = {0, 1, 2};
     options.target = 5;
     options.lr = 0.01;
-    options.most_differences = 1;
+    options.max_differences = 1;
     std::vector<ExampleSection> found = work_example(document_model(4), options).sections;
     std::erase_if(found, [](const ExampleSection& s) { return s.name != "blocks.0.hook_resid_post"; });
     return found;

@@ -26,7 +26,7 @@ Learner::Learner(const Model& model, const LearnOptions& o) : model_(model), o_(
                  [&](const Param& param, const std::string&, const Shape&) { gradients_.add(param); });
 }
 
-void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<float> weights) {
+void Learner::forward_backward(const std::vector<Ids>& sequences, float scale, std::vector<float> weights) {
   Arena arena;
   Tape tape(gradients_);
   Ids ids, targets;
@@ -53,7 +53,7 @@ void Learner::learn(const std::vector<Ids>& sequences, float scale, std::vector<
   pass.training.loss = &loss;
   pass.training.result = &found;
   pass.training.recompute = o_.recompute;
-  model_.learn(pass, ids);
+  model_.forward_backward(pass, ids);
   cross_entropy += found.cross_entropy;
   next_sentence += found.next_sentence;
   z_squares += found.z_squares;
@@ -70,7 +70,7 @@ Values Learner::gradients() const {
 
 Values gradients_of(const Model& model, const Ids& ids, const LearnOptions& o) {
   Learner learner(model, o);
-  learner.learn({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
   return learner.gradients();
 }
 

@@ -32,7 +32,7 @@ class Learner {
 
   /// One pass over `sequences`, each a segment. The target of a row is the next id of its sequence; the last row of a
   /// sequence has none and does not count. The loss is scale · Σ weight · loss of a row; no `weights`: all are 1.
-  void learn(const std::vector<Ids>& sequences, float scale = 1.0f, std::vector<float> weights = {});
+  void forward_backward(const std::vector<Ids>& sequences, float scale = 1.0f, std::vector<float> weights = {});
 
   Values gradients() const;  ///< By vitrine's names of parameters.
   const Gradients& raw() const { return gradients_; }

@@ -74,7 +74,7 @@ PairLearner::PairLearner(const Model& model, const LearnOptions& o) : model_(mod
                  [&](const Param& param, const std::string&, const Shape&) { gradients_.add(param); });
 }
 
-void PairLearner::learn(const std::vector<Pair>& pairs, float scale) {
+void PairLearner::forward_backward(const std::vector<Pair>& pairs, float scale) {
   Arena arena;
   Tape tape(gradients_);
   Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
@@ -94,7 +94,7 @@ void PairLearner::learn(const std::vector<Pair>& pairs, float scale) {
   pass.training.loss = &loss;
   pass.training.result = &found;
   pass.training.recompute = o_.recompute;
-  model_.learn(pass, input.tokens());
+  model_.forward_backward(pass, input.tokens());
   cross_entropy += found.cross_entropy;
 }
 

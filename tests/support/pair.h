@@ -24,7 +24,7 @@ class PairLearner {
  public:
   explicit PairLearner(const Model& model, const LearnOptions& o = {});
 
-  void learn(const std::vector<Pair>& pairs, float scale = 1.0f);
+  void forward_backward(const std::vector<Pair>& pairs, float scale = 1.0f);
 
   Values gradients() const;  ///< By vitrine's names of parameters.
 

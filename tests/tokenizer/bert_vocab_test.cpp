@@ -1,12 +1,12 @@
 // BERT's vocab.txt, and pairs of texts.
-#include "tokenizer/bert_vocab.h"
+#include "tokenizer/read/bert_vocab.h"
 
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "tokenizer/outside.h"
-#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_json.h"
 
 namespace vitrine {
 namespace {

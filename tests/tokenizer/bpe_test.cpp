@@ -1,5 +1,5 @@
 // BPE: both implementations of merging, options, splitting, the byte-level alphabet.
-#include "tokenizer/bpe.h"
+#include "tokenizer/algorithms/bpe.h"
 
 #include <gtest/gtest.h>
 

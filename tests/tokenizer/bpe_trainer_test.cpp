@@ -1,5 +1,5 @@
 // Training: the merges and vocabularies of the references, and the files that are written.
-#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/train/bpe_trainer.h"
 
 #include <gmock/gmock.h>
 
@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "tokenizer/outside.h"
+#include "tokenizer/read/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_writer.h"
 #include "tokenizer/split.h"
-#include "tokenizer/tokenizer_json.h"
-#include "tokenizer/tokenizer_writer.h"
 
 namespace vitrine::test {
 namespace {

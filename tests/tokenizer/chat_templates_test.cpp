@@ -1,5 +1,5 @@
 // Where the chat templates of a model are, and special tokens that count only where the template wrote them.
-#include "tokenizer/chat_templates.h"
+#include "tokenizer/read/chat_templates.h"
 
 #include <gmock/gmock.h>
 

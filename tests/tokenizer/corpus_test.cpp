@@ -1,5 +1,5 @@
 // Reading a corpus: pieces, documents, invalid files.
-#include "tokenizer/corpus.h"
+#include "tokenizer/train/corpus.h"
 
 #include <gmock/gmock.h>
 

@@ -5,11 +5,11 @@
 #include <map>
 
 #include "base/json.h"
-#include "tokenizer/llama2c.h"
 #include "tokenizer/outside.h"
-#include "tokenizer/sentencepiece.h"
+#include "tokenizer/read/llama2c.h"
+#include "tokenizer/read/sentencepiece.h"
+#include "tokenizer/read/tokenizer_json.h"
 #include "tokenizer/spm_file.h"
-#include "tokenizer/tokenizer_json.h"
 #include "tokenizer/vocabulary.h"
 
 namespace vitrine {

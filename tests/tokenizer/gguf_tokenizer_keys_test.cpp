@@ -1,5 +1,5 @@
 // Tokenizers that were written to a GGUF file and read back give the same ids as the originals.
-#include "tokenizer/gguf_tokenizer_keys.h"
+#include "tokenizer/read/gguf_tokenizer_keys.h"
 
 #include <gmock/gmock.h>
 

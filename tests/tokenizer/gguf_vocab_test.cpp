@@ -1,5 +1,5 @@
 // Tokenizers of GGUF files, compared with llama.cpp's ids.
-#include "tokenizer/gguf_vocab.h"
+#include "tokenizer/read/gguf_vocab.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "support/gguf_file.h"
-#include "tokenizer/gguf_pre.h"
 #include "tokenizer/outside.h"
+#include "tokenizer/read/gguf_pre.h"
 #include "tokenizer/split.h"
 
 namespace vitrine {

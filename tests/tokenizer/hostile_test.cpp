@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "base/gguf.h"
 #include "support/gguf_file.h"
-#include "tokenizer/gguf_vocab.h"
 #include "tokenizer/outside.h"
-#include "tokenizer/sentencepiece.h"
+#include "tokenizer/read/gguf_vocab.h"
+#include "tokenizer/read/sentencepiece.h"
+#include "tokenizer/read/tiktoken.h"
 #include "tokenizer/spm_file.h"
-#include "tokenizer/tiktoken.h"
 
 namespace vitrine {
 namespace {

@@ -1,5 +1,5 @@
 // Compares the llama2.c tokenizer with a naive transcription of run.c; invalid files.
-#include "tokenizer/llama2c.h"
+#include "tokenizer/read/llama2c.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

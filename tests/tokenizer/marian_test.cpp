@@ -1,5 +1,5 @@
 // Marian's folders: language codes, special tokens, two vocabularies, malformed files.
-#include "tokenizer/marian.h"
+#include "tokenizer/read/marian.h"
 
 #include <gmock/gmock.h>
 

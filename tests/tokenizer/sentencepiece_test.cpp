@@ -1,5 +1,5 @@
 // SentencePiece models: the ids of sentencepiece 0.2.3, and errors for invalid files.
-#include "tokenizer/sentencepiece.h"
+#include "tokenizer/read/sentencepiece.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Files of tiktoken ranks.
-#include "tokenizer/tiktoken.h"
+#include "tokenizer/read/tiktoken.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // tokenizer.json, compared with Hugging Face's `tokenizers`: cases, vectors, worst-case inputs, hostile files.
-#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

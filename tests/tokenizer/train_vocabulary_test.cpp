@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "tokenizer/outside.h"
-#include "tokenizer/tokenizer_json.h"
-#include "tokenizer/tokenizer_writer.h"
+#include "tokenizer/read/tokenizer_json.h"
+#include "tokenizer/read/tokenizer_writer.h"
 
 namespace vitrine::test {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/config_json.h"
-#include "checkpoint/gguf_export.h"
+#include "checkpoint/gguf/export.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/init.h"
 #include "checkpoint/safetensors.h"
 #include "data/shards.h"
@@ -262,7 +262,7 @@ TEST_P(TuningCurve, IsPyTorchs) {
         batch.counts.push_back(t < ids.size() && sample["learned"][t] == 1 ? 1 : 0);
       }
     }
-    Learner::Step made = learner.learn(batch, static_cast<std::int64_t>(step));
+    Learner::Step made = learner.forward_backward(batch, static_cast<std::int64_t>(step));
     learner.update(made, 2e-3);
     EXPECT_NEAR(made.loss, curve[step]["loss"].get<double>(), 3e-5) << step;
     EXPECT_NEAR(made.grad_norm / curve[step]["grad_norm"].get<double>(), 1, 1e-4) << step;

@@ -1,5 +1,5 @@
 // The order in which the gradients of micro-batches are added.
-#include "train/gradient_sum.h"
+#include "train/distributed/gradient_sum.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/temp_folder.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/init.h"
 #include "support/training.h"
 

@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "support/local_ranks.h"
 #include "support/training.h"
-#include "train/cluster_account.h"
-#include "train/leaves.h"
+#include "train/distributed/cluster_account.h"
+#include "train/distributed/leaves.h"
 
 namespace vitrine::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <regex>
 
 #include "base/error.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "support/figures.h"
 
 namespace vitrine::test {

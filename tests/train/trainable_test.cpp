@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/folder_writer.h"
-#include "checkpoint/config_json.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "model/count.h"
 #include "support/figures.h"
@@ -223,11 +223,11 @@ TEST(Trainable, OnlyTrainedParametersHaveGradientsAndMoments) {
   options.micro_batches = 3;
   const OptimizerConfig sgd{.kind = OptimizerConfig::Kind::sgd, .weight_decay = 0, .momentum = 0, .max_norm = {}};
   std::vector<std::vector<float>> gradients;
-  for (const Learns& learns : {Learns{}, Learns{[&](const std::string& n) { return n == name; }}}) {
+  for (const IsTrainable& learns : {IsTrainable{}, IsTrainable{[&](const std::string& n) { return n == name; }}}) {
     const Trainable trainable = copy_trainable(base.shared_model(), DType::f32, pool, default_kernels(), learns);
     Optimizer optimizer(sgd, trainable.params());
     Learner learner(trainable, optimizer, options, pool, default_kernels(), nullptr);
-    Learner::Step step = learner.learn(batch, 0);
+    Learner::Step step = learner.forward_backward(batch, 0);
     learner.update(step, 1);
     EXPECT_EQ(step.skipped, "");
     for (const TrainParam& param : trainable.params()) {
@@ -283,7 +283,7 @@ double part(const std::vector<MemoryPart>& parts, const std::string& name) {
 TEST(TrainingMemory, CountsEachPart) {
   const ModelConfig config = tiny("gpt2").config;
   double n = 0;
-  for (const TrainParam& param : learning_params(config)) {
+  for (const TrainParam& param : trainable_params(config)) {
     n += static_cast<double>(round_up(param.count(), kParamAlignment));
   }
   TrainWorkload w{4, 8};

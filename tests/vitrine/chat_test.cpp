@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "base/temp_folder.h"
-#include "checkpoint/adapter_writer.h"
-#include "checkpoint/new_adapter.h"
+#include "checkpoint/adapters/create.h"
+#include "checkpoint/adapters/writer.h"
 #include "support/data.h"
 #include "support/run.h"
 #include "vitrine/vitrine.h"

@@ -1,5 +1,5 @@
 // BART. Sources: Lewis et al. 2019; transformers, models/bart (positions begin at row 2).
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

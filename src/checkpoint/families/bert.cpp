@@ -1,6 +1,6 @@
 // BERT: alone, with its head for masked tokens, or with all layers of the pre-training. Sources: Devlin et al. 2018;
 // transformers, models/bert.
-#include "checkpoint/encoder_parts.h"
+#include "checkpoint/hugging_face/encoder_parts.h"
 
 namespace vitrine {
 

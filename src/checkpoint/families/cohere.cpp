@@ -1,6 +1,6 @@
 // Cohere's Command R and Command R+: a parallel block on one norm, interleaved RoPE, scaled logits; in Command R+ a
 // norm of q and k with a weight for each head. Sources: transformers, models/cohere; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

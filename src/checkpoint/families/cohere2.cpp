@@ -1,7 +1,7 @@
 // Cohere 2 (Command R7B, Command A): Command R's block; three layers with a window and RoPE, then one without either.
 // Sources: Cohere Team 2025; transformers, models/cohere2; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 namespace {

@@ -1,5 +1,5 @@
 // DistilBERT alone, or with its head for masked tokens. Sources: Sanh et al. 2019; transformers, models/distilbert.
-#include "checkpoint/encoder_parts.h"
+#include "checkpoint/hugging_face/encoder_parts.h"
 
 namespace vitrine {
 namespace {

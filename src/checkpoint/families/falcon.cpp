@@ -1,7 +1,7 @@
 // Falcon: the first kind (7B: one shared K/V head, one norm for both sublayers) and the second (40B and on: grouped
 // heads, a norm each). Sources: Almazrouei et al. 2023; transformers, models/falcon; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 namespace {

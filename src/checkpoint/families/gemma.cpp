@@ -1,6 +1,6 @@
 // Gemma 1. Sources: Gemma Team 2024a; transformers, models/gemma; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

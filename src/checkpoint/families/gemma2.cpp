@@ -1,5 +1,5 @@
 // Gemma 2. Sources: Gemma Team 2024b; transformers, models/gemma2; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

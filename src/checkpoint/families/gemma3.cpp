@@ -1,7 +1,7 @@
 // Gemma 3, its text models: five layers with a window to one without, each kind with its own RoPE; norms of q and k.
 // Sources: Gemma Team 2025; transformers, models/gemma3; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

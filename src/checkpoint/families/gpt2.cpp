@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 namespace {

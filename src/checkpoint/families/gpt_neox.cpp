@@ -1,7 +1,7 @@
 // GPT-NeoX and Pythia: a parallel block with two norms, RoPE on a part of each head, q, k, v interleaved by head.
 // Sources: Black et al. 2022; Biderman et al. 2023; transformers, models/gpt_neox; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

@@ -1,6 +1,6 @@
 // Granite 3: a Llama with four multipliers. Sources: Granite Team 2024; transformers, models/granite; the published
 // config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

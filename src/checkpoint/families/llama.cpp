@@ -1,6 +1,6 @@
 // Llama 1, 2 and 3.x. Sources: Touvron et al. 2023, Llama Team 2024; transformers, models/llama; the published
 // config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

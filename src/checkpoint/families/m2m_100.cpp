@@ -1,5 +1,5 @@
 // M2M-100 and NLLB-200. Sources: Fan et al. 2020; NLLB Team 2022; transformers, models/m2m_100.
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

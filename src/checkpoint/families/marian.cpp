@@ -1,6 +1,6 @@
 // Marian, with one vocabulary or two. Sources: Junczys-Dowmunt et al. 2018; Tiedemann & Thottingal 2020 (OPUS-MT);
 // transformers, models/marian.
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

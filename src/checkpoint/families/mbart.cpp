@@ -1,5 +1,5 @@
 // mBART and mBART-50. Sources: Liu et al. 2020; Tang et al. 2020; transformers, models/mbart.
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

@@ -1,5 +1,5 @@
 // Mistral. Sources: Jiang et al. 2023; transformers, models/mistral; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

@@ -1,5 +1,5 @@
 // Mixtral. Sources: Jiang et al. 2024; transformers, models/mixtral; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

@@ -1,5 +1,5 @@
 // mT5: T5 1.1 in many languages. Sources: Xue et al. 2020; transformers, models/mt5.
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

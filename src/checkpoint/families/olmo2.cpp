@@ -1,6 +1,6 @@
 // OLMo 2: norms after the sublayers only, q and k normalized over their full width. Sources: OLMo Team 2024;
 // transformers, models/olmo2; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

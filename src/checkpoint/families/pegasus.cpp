@@ -1,5 +1,5 @@
 // Pegasus. Sources: Zhang et al. 2019; transformers, models/pegasus.
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

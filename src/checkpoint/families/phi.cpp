@@ -1,6 +1,6 @@
 // Phi-1, 1.5 and 2: a parallel block on one norm, RoPE on a part of each head, biases everywhere, including the head.
 // Sources: Gunasekar et al. 2023; Li et al. 2023; transformers, models/phi; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

@@ -1,5 +1,5 @@
 // Qwen 2 and 2.5. Sources: Qwen Team 2024 (both reports); transformers, models/qwen2; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

@@ -1,7 +1,7 @@
 // Qwen 1.5 and 2 with experts, one of them shared by all tokens. Sources: Qwen Team 2024; transformers,
 // models/qwen2_moe; the published config.json files.
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

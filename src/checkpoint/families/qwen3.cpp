@@ -1,5 +1,5 @@
 // Qwen 3, dense. Sources: Qwen Team 2025; transformers, models/qwen3; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

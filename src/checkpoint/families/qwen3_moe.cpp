@@ -1,5 +1,5 @@
 // Qwen 3 with experts. Sources: Qwen Team 2025; transformers, models/qwen3_moe; the published config.json files.
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 

@@ -1,5 +1,5 @@
 // RoBERTa alone, or with its head for masked tokens. Sources: Liu et al. 2019; transformers, models/roberta.
-#include "checkpoint/encoder_parts.h"
+#include "checkpoint/hugging_face/encoder_parts.h"
 
 namespace vitrine {
 

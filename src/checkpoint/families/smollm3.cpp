@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "checkpoint/family_parts.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 namespace {

@@ -1,5 +1,5 @@
 // T5 1.0, T5 1.1 and Flan-T5. Sources: Raffel et al. 2019; Chung et al. 2022; transformers, models/t5.
-#include "checkpoint/encoder_decoder_parts.h"
+#include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 namespace vitrine {
 

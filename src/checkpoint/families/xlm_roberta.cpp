@@ -1,6 +1,6 @@
 // XLM-RoBERTa alone, or with its head for masked tokens. Sources: Conneau et al. 2019; transformers,
 // models/xlm_roberta.
-#include "checkpoint/encoder_parts.h"
+#include "checkpoint/hugging_face/encoder_parts.h"
 
 namespace vitrine {
 

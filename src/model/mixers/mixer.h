@@ -79,10 +79,10 @@ class WeightDivider {
   virtual ~WeightDivider() = default;
   virtual int n_ranks() const = 0;
   virtual int rank() const = 0;
-  virtual RowRange own_columns(std::int64_t width) const = 0;     ///< Of a value that is divided evenly.
-  virtual void keep_rows(LinearParams& w, RowRange rows) = 0;     ///< Only these rows, and these elements of the bias.
-  virtual void keep_part(LinearParams& w) = 0;                    ///< The rows of own_columns().
-  virtual Param part_of(const Param& param, RowRange range) = 0;  ///< A view of rows, or of elements of a vector.
+  virtual RowRange columns_of_rank(std::int64_t width) const = 0;  ///< Of a value that is divided evenly.
+  virtual void keep_rows(LinearParams& w, RowRange rows) = 0;      ///< Only these rows, and these elements of the bias.
+  virtual void keep_part(LinearParams& w) = 0;                     ///< The rows of columns_of_rank().
+  virtual Param part_of(const Param& param, RowRange range) = 0;   ///< A view of rows, or of elements of a vector.
 };
 
 }  // namespace vitrine

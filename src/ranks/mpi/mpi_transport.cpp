@@ -22,9 +22,9 @@ namespace {
 // sender how many pieces it has begun to receive, so that MPI itself never has to keep any. Few are ahead, because they
 // wait in the socket in front of later messages: 128 pieces made a step over 100 Mbit/s up to 15 % longer than 16 do.
 constexpr std::size_t kPieceBytes = 60 << 10;
-constexpr int kMostPieces = 16, kFewestPieces = 4;  // that a rank receives at once on a channel: of all, of each other
-constexpr int kAllowances = 64;                     // the tag of these numbers, plus the channel
-constexpr int kMostRounds = 16;                     // of a poll
+constexpr int kMaxPieces = 16, kFewestPieces = 4;  // that a rank receives at once on a channel: of all, of each other
+constexpr int kAllowances = 64;                    // the tag of these numbers, plus the channel
+constexpr int kMaxRounds = 16;                     // of a poll
 
 /// Throws the error of a call.
 void check(int code, const char* call) {
@@ -45,7 +45,7 @@ class MpiTransport : public Transport {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
-    most_at_once_ = std::max(kFewestPieces, kMostPieces / std::max(1, size_ - 1));
+    max_at_once_ = std::max(kFewestPieces, kMaxPieces / std::max(1, size_ - 1));
   }
 
   int rank() const override { return rank_; }
@@ -61,7 +61,7 @@ class MpiTransport : public Transport {
 
   bool poll() override {
     int n_rounds = 0;
-    while (n_rounds < kMostRounds && take_done()) ++n_rounds;
+    while (n_rounds < kMaxRounds && take_done()) ++n_rounds;
     return n_rounds > 0;
   }
 
@@ -125,7 +125,7 @@ class MpiTransport : public Transport {
   void proceed(Lane& lane) {
     const bool sends = lane.way == Way::send;
     const auto may_begin = [&] {
-      return lane.waiting.front()->is_small || (sends ? lane.n_allowed > 0 : lane.n_received_at_once < most_at_once_);
+      return lane.waiting.front()->is_small || (sends ? lane.n_allowed > 0 : lane.n_received_at_once < max_at_once_);
     };
     while (!lane.waiting.empty() && may_begin()) {
       const std::shared_ptr<Transfer> transfer = lane.waiting.front();
@@ -179,7 +179,7 @@ class MpiTransport : public Transport {
   }
 
   int rank_ = 0, size_ = 1;
-  int most_at_once_ = 0;
+  int max_at_once_ = 0;
   std::map<std::tuple<Way, int, int>, Lane> lanes_;
   std::vector<MPI_Request> requests_;
   std::vector<Part> parts_;  // of the requests

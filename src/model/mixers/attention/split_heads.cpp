@@ -16,11 +16,11 @@ std::int64_t first_head(const AttendConfig& c, int n, int r) {
   return kv_head * group + group * (r - first) / n_parts;
 }
 
-Range own_heads(const AttendConfig& c, int n, int r) { return {first_head(c, n, r), first_head(c, n, r + 1)}; }
+Range heads_of_rank(const AttendConfig& c, int n, int r) { return {first_head(c, n, r), first_head(c, n, r + 1)}; }
 
-Range own_kv_heads(const AttendConfig& c, int n, int r) {
+Range kv_heads_of_rank(const AttendConfig& c, int n, int r) {
   const std::int64_t group = c.n_heads / c.n_kv_heads;
-  const Range heads = own_heads(c, n, r);
+  const Range heads = heads_of_rank(c, n, r);
   return {heads.first / group, (heads.end + group - 1) / group};
 }
 
@@ -29,7 +29,7 @@ void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w) {
   if (n > c.n_heads) {
     throw BadInput("--split", "expected at most as many ranks as query heads ({}), got {}", c.n_heads, n);
   }
-  const Range heads = own_heads(c, n, r), kv_heads = own_kv_heads(c, n, r);
+  const Range heads = heads_of_rank(c, n, r), kv_heads = kv_heads_of_rank(c, n, r);
   const Range rows = {heads.first * c.head_dim, heads.end * c.head_dim};
   const Range kv_rows = {kv_heads.first * c.head_dim, kv_heads.end * c.head_dim};
   divider.keep_rows(w.wq, rows);

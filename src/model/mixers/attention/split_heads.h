@@ -10,7 +10,7 @@ namespace vitrine {
 std::int64_t first_head(const AttendConfig& c, int n, int r);
 
 /// The query heads and the K/V heads of part r of n.
-RowRange own_heads(const AttendConfig& c, int n, int r);
-RowRange own_kv_heads(const AttendConfig& c, int n, int r);
+RowRange heads_of_rank(const AttendConfig& c, int n, int r);
+RowRange kv_heads_of_rank(const AttendConfig& c, int n, int r);
 
 }  // namespace vitrine

@@ -51,7 +51,7 @@ void divide(WeightDivider& divider, DenseConfig& c, FfnParams& w) {
   divider.keep_part(w.w_gate);
   divider.keep_part(w.w_up);
   divider.keep_part(w.w_down);
-  c.d_ff = divider.own_columns(c.d_ff).size();
+  c.d_ff = divider.columns_of_rank(c.d_ff).size();
 }
 
 }  // namespace vitrine

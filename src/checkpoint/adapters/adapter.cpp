@@ -1,0 +1,237 @@
+#include "checkpoint/adapters/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/adapters/places.h"
+#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/param_rows.h"
+#include "quant/block_format.h"
+
+namespace vitrine {
+namespace {
+
+/// Binds the modules of a file to the maps of a base.
+class AdapterBinder {
+ public:
+  AdapterBinder(const AdapterFile& file, const Checkpoint& base, ThreadPool& pool)
+      : file_(file), model_(*base.model), pool_(pool), adapter_(std::make_shared<LoadedAdapter>()) {
+    adapter_->storage = file.storage;
+    const bool is_gguf = file.format == "GGUF";
+    adapter_->format = is_gguf ? AdapterFormat::gguf : AdapterFormat::peft;
+    adapter_->rslora = file.rslora;
+    if (is_gguf && !file.architecture.empty()) {
+      const std::string_view own = gguf_architecture_of(base.family, file.path).name;
+      if (own != file.architecture) {
+        throw BadCheckpoint(file.path, "general.architecture: expected \"{}\", as the model is, got \"{}\"", own,
+                            file.architecture);
+      }
+    }
+    for (AdapterPlace& place : all_places(base, is_gguf ? AdapterFormat::gguf : AdapterFormat::peft)) {
+      std::string name = place.module;
+      places_.emplace(std::move(name), std::move(place));
+    }
+  }
+
+  std::shared_ptr<const LoadedAdapter> bind() {
+    for (const auto& [name, low] : file_.modules) {
+      const auto it = places_.find(name);
+      if (it == places_.end()) throw BadCheckpoint(file_.path, "{}: the model has no such linear map", name);
+      bind(it->second, low);
+      adapter_->places.push_back(it->second);
+    }
+    for (const auto& [name, tensor] : file_.copies) check_copy(name, tensor);
+    return adapter_;
+  }
+
+ private:
+  void bind(const AdapterPlace& place, const StoredLowRank& low) {
+    if (file_.layers && std::find(file_.layers->begin(), file_.layers->end(), place.layer) == file_.layers->end()) {
+      throw BadCheckpoint(file_.path, "{}: expected only layers of layers_to_transform", place.module);
+    }
+    const std::int64_t n_experts = place.stacks_experts ? static_cast<std::int64_t>(place.ours.size()) : 1;
+    std::int64_t n_rows = 0;
+    for (const std::int64_t rows : place.rows) n_rows += rows;
+    std::vector<std::int64_t> a = {low.rank, place.cols}, b = {n_rows / n_experts, low.rank};
+    if (place.stacks_experts) {
+      a.insert(a.begin(), n_experts);
+      b.insert(b.begin(), n_experts);
+    }
+    if (low.a.shape != a || low.b.shape != b) {
+      throw BadCheckpoint(file_.path, "{}: expected A and B for rows of {} and {} elements, got {} and {}",
+                          place.module, place.cols, n_rows / n_experts, low.a.shape.back(),
+                          low.b.shape[low.b.shape.size() - 2]);
+    }
+    const std::int64_t a_rows = low.rank * n_experts;
+    const MatrixView stored_a = floats(low.a, a_rows, place.cols), stored_b = floats(low.b, n_rows, low.rank);
+    if (place.stacks_experts) {
+      for (std::int64_t e = 0; e < n_experts; ++e) {
+        const std::string& name = place.ours[static_cast<std::size_t>(e)];
+        add(name, low, share_a(name, stored_a.row_range(e * low.rank, low.rank)),
+            stored_b.row_range(e * place.rows.front(), place.rows.front()), {});
+      }
+      return;
+    }
+    const auto shared_a = share_a(place.ours.front(), stored_a);
+    for (std::size_t part = 0; part < place.ours.size(); ++part) {
+      const std::vector<std::int64_t> rows = stored_rows(place, part);
+      add(place.ours[part], low, shared_a, in_order(stored_b, rows),
+          low.magnitudes ? in_order(floats(*low.magnitudes, n_rows, 1), rows) : MatrixView{});
+    }
+  }
+
+  /// The stored row of each row of a map.
+  static std::vector<std::int64_t> stored_rows(const AdapterPlace& place, std::size_t part) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(place.rows[part]));
+    for (std::size_t stored = 0; stored < place.order.size(); ++stored) {
+      const PartRow& at = place.order[stored];
+      if (at.part == part) rows[static_cast<std::size_t>(at.row)] = static_cast<std::int64_t>(stored);
+    }
+    return rows;
+  }
+
+  /// The tensor as a matrix of a type of single elements; blocks are dequantized.
+  MatrixView floats(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols) {
+    if (!is_blocks(*tensor.type)) return {tensor.bytes.data(), *tensor.type, rows, cols, cols, 1};
+    const auto copy = std::make_shared<std::vector<float>>(static_cast<std::size_t>(rows * cols));
+    dequantize_row(*tensor.type, tensor.bytes.data(), rows * cols, copy->data());
+    adapter_->storage.push_back(copy);
+    return view_of(copy->data(), rows, cols, cols);
+  }
+
+  /// The stored rows in the order of a map: a view if they follow each other, else a copy.
+  MatrixView in_order(const MatrixView& stored, const std::vector<std::int64_t>& rows) {
+    const auto n = static_cast<std::int64_t>(rows.size());
+    bool follow = true;
+    for (std::size_t i = 1; i < rows.size(); ++i) follow = follow && rows[i] == rows[0] + static_cast<std::int64_t>(i);
+    if (follow) return stored.row_range(rows.front(), n);
+    const std::int64_t row_bytes = bytes_of(stored.dtype, stored.cols);
+    const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(n * row_bytes));
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::memcpy(copy->data() + i * row_bytes, stored.at(rows[static_cast<std::size_t>(i)], 0),
+                  static_cast<std::size_t>(row_bytes));
+    }
+    adapter_->storage.push_back(copy);
+    return {copy->data(), stored.dtype, n, stored.cols, stored.cols, 1};
+  }
+
+  static std::string lora_name(const std::string& weight, const char* what) {
+    return weight.substr(0, weight.size() - std::string_view("weight").size()) + what;
+  }
+
+  std::shared_ptr<const Param> share_a(const std::string& name, const MatrixView& view) {
+    const std::string own = lora_name(name, "lora_a");
+    return std::make_shared<const Param>(Param{own, own, {view.rows, view.cols}, view});
+  }
+
+  void add(const std::string& name, const StoredLowRank& low, std::shared_ptr<const Param> a, const MatrixView& b,
+           const MatrixView& magnitudes) {
+    const std::string own = lora_name(name, "lora_b");
+    LowRank map{std::move(a), {own, own, {b.rows, b.cols}, b}, low.scale};
+    if (magnitudes.data != nullptr) map.magnitudes = magnitudes_of(name, map, magnitudes);
+    if (!adapter_->maps.emplace(name, std::move(map)).second) {
+      throw BadCheckpoint(file_.path, "two modules change {}", name);
+    }
+  }
+
+  /// DoRA's norms, from the base's weight as floats.
+  Magnitudes magnitudes_of(const std::string& name, const LowRank& low, const MatrixView& vector) {
+    const std::string own = lora_name(name, "lora_magnitude_vector");
+    const std::int64_t n = vector.rows;
+    const Param& weight = weight_of(model_, name);
+    const std::int64_t cols = weight.view.cols, r = low.rank();
+    Magnitudes m{{own, own, {n}, {vector.data, vector.dtype, 1, n, n, 1}}, {}, {}, {}};
+    for (std::vector<double>* sums : {&m.squares, &m.products, &m.added_squares})
+      sums->resize(static_cast<std::size_t>(n));
+    std::vector<float> a(static_cast<std::size_t>(r * cols));
+    for (std::int64_t i = 0; i < r; ++i)
+      read_row(low.a->view, i,
+               std::span(a).subspan(static_cast<std::size_t>(i * cols), static_cast<std::size_t>(cols)));
+    pool_.parallel_for(n, 4, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> w(static_cast<std::size_t>(cols)), b(static_cast<std::size_t>(r));
+      for (std::int64_t row = begin; row < end; ++row) {
+        read_row(weight.view, row, w);
+        read_row(low.b.view, row, b);
+        double squares = 0, products = 0, added = 0;
+        for (std::size_t c = 0; c < w.size(); ++c) {
+          double ba = 0;
+          for (std::size_t i = 0; i < b.size(); ++i) {
+            ba += static_cast<double>(b[i]) * static_cast<double>(a[i * w.size() + c]);
+          }
+          const auto own_weight = static_cast<double>(w[c]);
+          squares += own_weight * own_weight;
+          products += own_weight * ba;
+          added += ba * ba;
+        }
+        const auto at = static_cast<std::size_t>(row);
+        m.squares[at] = squares;
+        m.products[at] = products;
+        m.added_squares[at] = added;
+      }
+    });
+    return m;
+  }
+
+  /// peft repeats the weight of an embedding or head that it changes. It must be that of the base.
+  void check_copy(const std::string& name, const StoredTensor& tensor) const {
+    const auto it = places_.find(name);
+    const bool is_head = it != places_.end() && it->second.ours.front() == "unembed.weight";
+    if (!is_head) throw Unsupported(file_.path, "the file replaces the weight of {} (modules_to_save)", name);
+    const MatrixView& own = weight_of(model_, "unembed.weight").view;
+    const bool fits = tensor.type && !is_blocks(*tensor.type) && tensor.shape == std::vector{own.rows, own.cols};
+    std::vector<float> theirs(static_cast<std::size_t>(own.cols)), ours(theirs.size());
+    std::vector<std::byte> rounded(theirs.size() * sizeof(float));
+    for (std::int64_t row = 0; fits && row < own.rows && !is_blocks(own.dtype); ++row) {
+      read_row({tensor.bytes.data(), *tensor.type, own.rows, own.cols, own.cols, 1}, row, theirs);
+      read_row(own, row, ours);
+      if (own.dtype != DType::f32) {  // the adapter may repeat it in a wider type
+        default_kernels().narrow(theirs.data(), own.cols, own.dtype, rounded.data());
+        default_kernels().widen(rounded.data(), own.dtype, own.cols, theirs.data());
+      }
+      if (theirs == ours) continue;
+      throw Unsupported(file_.path, "the file replaces the weight of {}: it differs from the model's", name);
+    }
+    if (!fits) throw Unsupported(file_.path, "the file replaces the weight of {} by one of another shape", name);
+  }
+
+  const AdapterFile& file_;
+  const Model& model_;
+  ThreadPool& pool_;
+  std::shared_ptr<LoadedAdapter> adapter_;
+  std::map<std::string, AdapterPlace> places_;
+};
+
+}  // namespace
+
+const Param& weight_of(const Model& model, std::string_view name) {
+  if (name == "unembed.weight" && model.config().head.tied) return model.params().embed;
+  const Param* found = nullptr;
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& own, const Shape&) {
+    if (own == name) found = &param;
+  });
+  if (found == nullptr) throw InternalError("adapter", "no parameter is called {}", name);
+  return *found;
+}
+
+std::shared_ptr<const LoadedAdapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool) {
+  const AdapterFile file = open_adapter(path);
+  return AdapterBinder(file, base, pool).bind();
+}
+
+std::pair<std::string, double> split_adapter(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  std::error_code error;
+  if (at == text.npos || std::filesystem::exists(text, error)) return {text, 1.0};
+  const auto scale = number_in<double>(std::string_view(text).substr(at + 1));
+  if (!scale || !std::isfinite(*scale)) {
+    throw BadInput("--adapter", "expected PATH or PATH=SCALE, got \"{}\"", text);
+  }
+  return {text.substr(0, at), *scale};
+}
+
+}  // namespace vitrine

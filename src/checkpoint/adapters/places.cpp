@@ -1,0 +1,135 @@
+#include "checkpoint/adapters/places.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/gguf/architecture.h"
+#include "model/count.h"
+
+namespace vitrine {
+namespace {
+
+/// The table of a format, and what it does to q and k.
+struct Form {
+  std::vector<TensorRule> rules;
+  std::vector<std::string_view> prefixes;
+  std::optional<RopeConfig::Layout> layout;  ///< Absent: as in the base.
+  std::size_t ending = 0;                    ///< Characters of the stored name that are not part of the module's.
+};
+
+Form form_of(const Checkpoint& base, AdapterFormat format) {
+  if (format == AdapterFormat::peft) {
+    const Family& family = family_named(base.family);
+    return {family.tensors, family.prefixes, base.published_layout, std::string_view(".weight").size()};
+  }
+  const GgufArchitecture& architecture = gguf_architecture_of(base.family, "adapter");
+  return {gguf_tensor_rules(architecture), {""}, architecture.layout, 0};
+}
+
+/// The base's row that a file of layout `layout` has as row `row` of q or k.
+std::int64_t source_row(const AttentionConfig& a, const std::optional<RopeConfig::Layout>& layout, std::int64_t row) {
+  if (!a.rope || !layout || *layout == a.rope->layout || row % a.head_dim >= a.rope->dim) return row;
+  const std::int64_t first = row / a.head_dim * a.head_dim, i = row % a.head_dim, half = a.rope->dim / 2;
+  const bool file_has_pairs = *layout == RopeConfig::Layout::interleaved;
+  return first + (file_has_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
+}
+
+/// Lists the places of one form.
+class Lister {
+ public:
+  Lister(const Checkpoint& base, const Form& form) : config_(base.model->config()), form_(form) {
+    for_each_shape(config_, [&](const std::string& name, const Shape& shape) {
+      if (is_adaptable(name)) shapes_.emplace(name, shape);
+    });
+    if (config_.has_head && config_.head.tied) {
+      shapes_.emplace("unembed.weight", Shape{config_.vocab_size, config_.output_width()});
+    }
+  }
+
+  void add(const TensorRule& rule, std::string_view prefix) {
+    for_each_place(rule, prefix, config_, [&](const TensorPlace& place) { add(rule, place); });
+  }
+
+  std::vector<AdapterPlace> places;
+
+ private:
+  void add(const TensorRule& rule, const TensorPlace& stored) {
+    AdapterPlace place;
+    std::vector<Shape> parts;
+    for (const std::string& ours : stored.ours) {
+      const auto it = shapes_.find(ours);
+      if (it == shapes_.end()) return;
+      parts.push_back(it->second);
+      place.ours.push_back(ours);
+      place.rows.push_back(it->second[0]);
+    }
+    place.module = stored.stored.substr(0, stored.stored.size() - form_.ending);
+    if (!names_.insert(place.module).second) return;
+    place.layer = rule.stored.find("{l}") != rule.stored.npos ? stored.layer : -1;
+    place.transposed = rule.transposed;
+    place.stacks_experts = stored.stacks_experts;
+    place.cols = parts.front()[1];
+    for (const RowRun& run : stored.stacks_experts ? std::vector<RowRun>{} : row_runs(stored, config_, parts)) {
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        place.order.push_back({run.part, source(place.ours[run.part], stored.layer, run.first + i)});
+      }
+    }
+    places.push_back(std::move(place));
+  }
+
+  std::int64_t source(const std::string& name, std::int64_t layer, std::int64_t row) const {
+    const bool is_rotated = name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos;
+    if (!is_rotated || !form_.layout) return row;
+    return source_row(*attention_of(config_, static_cast<std::size_t>(layer)), form_.layout, row);
+  }
+
+  const ModelConfig& config_;
+  const Form& form_;
+  std::map<std::string, Shape> shapes_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+bool is_adaptable(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".wq.weight",        ".wk.weight",         ".wv.weight",
+                                           ".wo.weight",        ".w_gate.weight",     ".w_up.weight",
+                                           ".w_down.weight",    ".router.weight",     ".shared_gate.weight",
+                                           "head.dense.weight", "pooler.dense.weight"};
+  if (name == "unembed.weight" || name == "nsp_head.weight") return true;
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view end) { return name.ends_with(end); }) ||
+         (name.starts_with("dense.") && name.ends_with(".weight"));
+}
+
+std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat format) {
+  const Form form = form_of(base, format);
+  Lister lister(base, form);
+  for (const std::string_view prefix : form.prefixes) {
+    for (const TensorRule& rule : form.rules) lister.add(rule, prefix);
+  }
+  return std::move(lister.places);
+}
+
+std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format) {
+  const Form form = form_of(base, format);
+  // A model without a head is the module that others hold under a prefix.
+  const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : form.prefixes.back();
+  const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base.family, "adapter").fused_qkv;
+  Lister lister(base, form);
+  for (const TensorRule& rule : form.rules) {
+    const bool is_fused = rule.stored.ends_with(".attn_qkv");
+    const bool is_part =
+        rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
+    const bool is_one_expert = format == AdapterFormat::gguf && rule.stored.find("{e}") != rule.stored.npos;
+    if (rule.is_copy || is_one_expert || (fused ? is_part : is_fused)) continue;
+    lister.add(rule, prefix);
+  }
+  std::set<std::string> written;  // maps, of which a table may have several names
+  std::erase_if(lister.places, [&](const AdapterPlace& place) { return !written.insert(place.ours.front()).second; });
+  return std::move(lister.places);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,247 @@
+#include "checkpoint/adapters/writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/file_writer.h"
+#include "base/gguf_writer.h"
+#include "base/json.h"
+#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/types.h"
+#include "checkpoint/param_rows.h"
+
+namespace vitrine {
+namespace {
+
+/// The maps of a place; empty if the adapter changes none of them.
+std::vector<const LowRank*> maps_at(const Adapter& adapter, const AdapterPlace& place) {
+  std::vector<const LowRank*> maps;
+  for (const std::string& name : place.ours) {
+    if (const LowRank* const low = adapter.find(name)) maps.push_back(low);
+  }
+  if (maps.empty()) return maps;
+  const auto same = [&](const LowRank* low) { return low->a == maps.front()->a && low->scale == maps.front()->scale; };
+  const bool is_one = place.stacks_experts || std::all_of(maps.begin(), maps.end(), same);
+  if (maps.size() != place.ours.size() || !is_one) {
+    throw Unsupported(place.module, "its maps do not share one matrix A, as this format requires");
+  }
+  return maps;
+}
+
+/// The places that the adapter changes. Throws Unsupported if they lack one of its maps.
+std::vector<const AdapterPlace*> places_of(const Adapter& adapter, std::span<const AdapterPlace> places) {
+  std::set<std::string_view> rest;
+  for (const auto& [name, low] : adapter.maps) rest.insert(name);
+  std::vector<const AdapterPlace*> result;
+  for (const AdapterPlace& place : places) {
+    if (maps_at(adapter, place).empty()) continue;
+    result.push_back(&place);
+    for (const std::string& name : place.ours) rest.erase(name);
+  }
+  if (!rest.empty()) throw Unsupported(*rest.begin(), "the format has no name for it");
+  return result;
+}
+
+/// The rows of the maps in the order of the file; `of` selects the matrix of a map.
+std::vector<float> stored_rows(const AdapterPlace& place, const std::vector<const LowRank*>& maps,
+                               const std::function<const Param&(const LowRank&)>& of, const LowRankValues& values) {
+  std::vector<std::vector<float>> parts;
+  for (const LowRank* low : maps) parts.push_back(values(of(*low)));
+  std::vector<float> all;
+  if (place.stacks_experts) {
+    for (const std::vector<float>& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }
+  const auto cols = static_cast<std::ptrdiff_t>(parts.front().size()) / place.rows.front();
+  for (const PartRow& at : place.order) {
+    const auto first = parts[at.part].begin() + at.row * cols;
+    all.insert(all.end(), first, first + cols);
+  }
+  return all;
+}
+
+const Param& b_of(const LowRank& low) { return low.b; }
+const Param& magnitudes_of(const LowRank& low) { return low.magnitudes->vector; }
+
+std::int64_t n_rows(const AdapterPlace& place) {
+  return place.stacks_experts ? place.rows.front() : static_cast<std::int64_t>(place.order.size());
+}
+
+/// The elements of a stored matrix.
+std::vector<float> elements_of(const Param& param) {
+  const MatrixView& view = param.view;
+  std::vector<float> all(static_cast<std::size_t>(view.rows * view.cols));
+  for (std::int64_t row = 0; row < view.rows; ++row) {
+    read_row(view, row,
+             std::span(all).subspan(static_cast<std::size_t>(row * view.cols), static_cast<std::size_t>(view.cols)));
+  }
+  return all;
+}
+
+void write_tensors(const std::string& path, const std::vector<AdapterTensor>& tensors) {
+  SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
+  for (const AdapterTensor& tensor : tensors) {
+    writer.begin(tensor.name, DType::f32, tensor.shape);
+    writer.append(std::as_bytes(std::span(tensor.values)));
+  }
+  writer.commit();
+}
+
+/// The number that most modules have.
+template <class Of>
+double usual(const std::vector<const LowRank*>& maps, const Of& of) {
+  std::map<double, int> counts;
+  for (const LowRank* low : maps) ++counts[of(*low)];
+  const auto fewer = [](const auto& x, const auto& y) { return x.second < y.second; };
+  return std::max_element(counts.begin(), counts.end(), fewer)->first;
+}
+
+/// 8 rather than 8.0 in JSON.
+Json number(double x) {
+  return x == std::floor(x) && std::abs(x) < 1e15 ? Json(static_cast<std::int64_t>(x)) : Json(x);
+}
+
+/// The last names of the modules, if together they select exactly these; else their full names.
+Json target_modules(const std::vector<const AdapterPlace*>& changed, std::span<const AdapterPlace> all) {
+  std::set<std::string> full, last;
+  for (const AdapterPlace* place : changed) {
+    full.insert(place->module);
+    last.insert(place->module.substr(place->module.rfind('.') + 1));
+  }
+  const bool is_exact = std::all_of(all.begin(), all.end(), [&](const AdapterPlace& place) {
+    return full.contains(place.module) || !last.contains(place.module.substr(place.module.rfind('.') + 1));
+  });
+  return is_exact ? last : full;
+}
+
+Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>& changed,
+                 std::span<const AdapterPlace> all, const Checkpoint& base, const PeftOptions& options) {
+  const auto rank_of = [](const LowRank& low) { return static_cast<double>(low.rank()); };
+  const auto alpha_of = [&](const LowRank& low) {
+    return low.scale * (options.rslora ? std::sqrt(rank_of(low)) : rank_of(low));
+  };
+  std::vector<const LowRank*> maps;
+  for (const AdapterPlace* place : changed) maps.push_back(adapter.find(place->ours.front()));
+  const double rank = usual(maps, rank_of), alpha = usual(maps, alpha_of);
+  Json ranks = Json::object(), alphas = Json::object();
+  bool transposed = false;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    if (rank_of(*maps[i]) != rank) ranks[changed[i]->module] = number(rank_of(*maps[i]));
+    if (alpha_of(*maps[i]) != alpha) alphas[changed[i]->module] = number(alpha_of(*maps[i]));
+    transposed = transposed || changed[i]->transposed;
+  }
+  const ModelConfig& config = base.model->config();
+  const Json task = config.encoder ? Json("SEQ_2_SEQ_LM") : is_bidirectional(config) ? Json() : Json("CAUSAL_LM");
+  return {{"peft_type", "LORA"},
+          {"task_type", task},
+          {"base_model_name_or_path", options.base.empty() ? Json() : Json(options.base)},
+          {"r", number(rank)},
+          {"lora_alpha", number(alpha)},
+          {"lora_dropout", options.dropout},
+          {"target_modules", target_modules(changed, all)},
+          {"rank_pattern", ranks},
+          {"alpha_pattern", alphas},
+          {"use_rslora", options.rslora},
+          {"use_dora", maps.front()->magnitudes.has_value()},
+          {"fan_in_fan_out", transposed},
+          {"bias", "none"},
+          {"modules_to_save", nullptr},
+          {"init_lora_weights", true},
+          {"inference_mode", true}};
+}
+
+}  // namespace
+
+std::vector<AdapterTensor> peft_tensors(const Adapter& adapter, std::span<const AdapterPlace> places,
+                                        const LowRankValues& values) {
+  std::vector<AdapterTensor> tensors;
+  for (const AdapterPlace* place : places_of(adapter, places)) {
+    const std::vector<const LowRank*> maps = maps_at(adapter, *place);
+    const std::string name = "base_model.model." + place->module;
+    const std::int64_t rank = maps.front()->rank(), rows = n_rows(*place);
+    tensors.push_back({name + ".lora_A.weight", {rank, place->cols}, values(*maps.front()->a)});
+    tensors.push_back({name + ".lora_B.weight", {rows, rank}, stored_rows(*place, maps, b_of, values)});
+    if (!maps.front()->magnitudes) continue;
+    tensors.push_back({name + ".lora_magnitude_vector", {rows}, stored_rows(*place, maps, magnitudes_of, values)});
+  }
+  return tensors;
+}
+
+void write_peft_adapter(const std::string& folder, const Adapter& adapter, const Checkpoint& base,
+                        const PeftOptions& options) {
+  const std::vector<AdapterPlace> all = usual_places(base, AdapterFormat::peft);
+  const std::filesystem::path to = folder;
+  write_tensors((to / "adapter_model.safetensors").string(), peft_tensors(adapter, all, elements_of));
+  const Json config = peft_config(adapter, places_of(adapter, all), all, base, options);
+  write_file((to / "adapter_config.json").string(), config.dump(2) + "\n");
+}
+
+void write_gguf_adapter(const std::string& path, const Adapter& adapter, const Checkpoint& base) {
+  const std::vector<AdapterPlace> all = usual_places(base, AdapterFormat::gguf);
+  std::vector<const LowRank*> every;
+  for (const auto& [name, low] : adapter.maps) {
+    if (low.magnitudes) throw Unsupported(path, "GGUF has no adapters with magnitudes (DoRA): merge it");
+    every.push_back(&low);
+  }
+  const auto alpha_of = [](const LowRank& low) { return low.scale * static_cast<double>(low.rank()); };
+  const auto alpha = static_cast<float>(usual(every, alpha_of));
+  GgufKeys keys;
+  keys.add("general.architecture", gguf_architecture_of(base.family, path).name);
+  keys.add("general.type", "adapter");
+  keys.add("adapter.type", "lora");
+  keys.add("adapter.lora.alpha", alpha);
+
+  GgufWriter writer(path);
+  std::vector<std::vector<float>> values;
+  const std::uint32_t type = ggml_type_of(DType::f32).number;
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, std::vector<float> elements) {
+    writer.add_tensor(name, shape, type, static_cast<std::int64_t>(elements.size() * sizeof(float)));
+    values.push_back(std::move(elements));
+  };
+  for (const AdapterPlace* place : places_of(adapter, all)) {
+    const std::vector<const LowRank*> maps = maps_at(adapter, *place);
+    const std::int64_t rank = maps.front()->rank(), rows = n_rows(*place);
+    std::vector<std::int64_t> a = {rank, place->cols}, b = {rows, rank};
+    std::vector<float> a_values;
+    for (const LowRank* low : maps) {
+      if (low->rank() != rank) throw Unsupported(place->module, "its experts have different ranks");
+      if (low != maps.front() && !place->stacks_experts) break;  // one A for all
+      const std::vector<float> own = elements_of(*low->a);
+      a_values.insert(a_values.end(), own.begin(), own.end());
+    }
+    if (place->stacks_experts) {
+      a.insert(a.begin(), static_cast<std::int64_t>(maps.size()));
+      b.insert(b.begin(), static_cast<std::int64_t>(maps.size()));
+    }
+    add(place->module + ".lora_a", a, std::move(a_values));
+    std::size_t map = 0;  // of stacked experts; others share the scale of the first
+    const LowRankValues scaled = [&](const Param& param) {
+      std::vector<float> elements = elements_of(param);
+      const double factor = alpha_of(*maps[map++]) / static_cast<double>(alpha);
+      if (std::abs(factor - 1) < 1e-7) return elements;  // alpha alone expresses it
+      for (float& x : elements) x = static_cast<float>(static_cast<double>(x) * factor);
+      return elements;
+    };
+    add(place->module + ".lora_b", b, stored_rows(*place, maps, b_of, scaled));
+  }
+  writer.begin(keys);
+  for (const std::vector<float>& elements : values) writer.append(std::as_bytes(std::span(elements)));
+  writer.commit();
+}
+
+void write_adapter_gradients(const std::string& path, const LoadedAdapter& adapter, const Checkpoint& base,
+                             const Gradients& gradients) {
+  const LowRankValues values = [&](const Param& param) {
+    const std::span<float> own = gradients.of(param).values();
+    return std::vector<float>(own.begin(), own.end());
+  };
+  const std::vector<AdapterPlace> places =
+      adapter.format == AdapterFormat::peft ? adapter.places : usual_places(base, AdapterFormat::peft);
+  write_tensors(path, peft_tensors(adapter, places, values));
+}
+
+}  // namespace vitrine

@@ -1,0 +1,278 @@
+#include "checkpoint/gguf/architecture.h"
+
+#include "base/error.h"
+#include "checkpoint/hugging_face/family_parts.h"
+
+namespace vitrine {
+namespace {
+
+using Kind = GgufKey::Kind;
+
+constexpr GgufKey kSharedKeys[] = {
+    {"context_length", "max_seq_len", Kind::size, true},   {"embedding_length", "d_model", Kind::size, true},
+    {"block_count", "n_layers", Kind::size, true},         {"feed_forward_length", "d_ff", Kind::size, true},
+    {"attention.head_count", "n_heads", Kind::size, true},
+};
+
+std::vector<GgufKey> rms_and_rope_keys() {
+  return {{"attention.head_count_kv", "n_kv_heads"},
+          {"attention.key_length", "head_dim"},
+          {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number, true},
+          {"rope.freq_base", "rope_theta", Kind::number}};
+}
+
+std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps) {
+  return {{"attention.layer_norm_epsilon", eps, Kind::number, true},
+          {"rope.freq_base", "rope_theta", Kind::number},
+          {"attention.head_count_kv", "n_kv_heads"}};
+}
+
+std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+/// Keys of a mixture of experts. The key of an expert's width differs between architectures.
+std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
+  return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
+              std::move(more));
+}
+
+/// The file does not contain the scale of scores: llama.cpp recognizes the 27B model by its number of layers.
+void complete_score_scale(Json& config, int layers_of_27b) {
+  const auto size = [&](const char* key) { return config[key].get<std::int64_t>(); };
+  config["query_pre_attn_scalar"] =
+      size("num_hidden_layers") == layers_of_27b ? size("hidden_size") / size("num_attention_heads") : size("head_dim");
+}
+
+void complete_gemma2(Json& config, const StoredTensors&) { complete_score_scale(config, 46); }
+
+/// Without the size of a window, no layer has one.
+void complete_gemma3(Json& config, const StoredTensors&) {
+  complete_score_scale(config, 62);
+  if (!config.contains("sliding_window")) config["sliding_window_pattern"] = 1;
+}
+
+/// Only the newer decoders have a second norm or groups of heads.
+void complete_falcon(Json& config, const StoredTensors& tensors) {
+  const bool two_norms = tensors.all.contains("blk.0.attn_norm_2.weight");
+  const bool is_new = two_norms || (config.contains("num_kv_heads") && config["num_kv_heads"] != 1);
+  config["new_decoder_architecture"] = is_new;
+  config["num_ln_in_parallel_attn"] = two_norms ? 2 : 1;
+}
+
+bool has_two_norms(const BlockConfig& block) { return block.sublayers.back().norms.pre.has_value(); }
+bool has_one_norm(const BlockConfig& block) { return !has_two_norms(block); }
+
+/// If there are two norms, `attn_norm` is that of the FFN.
+std::vector<TensorRule> falcon_norms() {
+  return {{"blk.{l}.attn_norm", {"blocks.{l}.ln1"}, false, Rows::stacked, has_one_norm},
+          {"blk.{l}.attn_norm", {"blocks.{l}.ln2"}, false, Rows::stacked, has_two_norms},
+          {"blk.{l}.attn_norm_2", {"blocks.{l}.ln1"}, false, Rows::stacked, has_two_norms}};
+}
+
+/// Older files lack the width of an expert: the chosen experts together are as wide as the shared one.
+void complete_qwen2moe(Json& config, const StoredTensors&) {
+  const auto d_ff = config["intermediate_size"].get<std::int64_t>(),
+             top_k = config["num_experts_per_tok"].get<std::int64_t>();
+  if (!config.contains("moe_intermediate_size")) config["moe_intermediate_size"] = d_ff / top_k;
+  if (!config.contains("shared_expert_intermediate_size")) config["shared_expert_intermediate_size"] = d_ff;
+}
+
+/// A file with norms of q and k is Command R+.
+void complete_command_r(Json& config, const StoredTensors& tensors) {
+  config["use_qk_norm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
+}
+
+/// llama.cpp always divides the chosen weights by their sum.
+void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
+
+}  // namespace
+
+/// One entry for each architecture; two if its files with experts belong to another family.
+std::span<const GgufArchitecture> all_gguf_architectures() {
+  static const std::vector<GgufArchitecture> architectures = {
+      {.name = "llama",
+       .family = "llama",
+       .is_also = {"mistral"},
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = rms_and_rope_keys()},
+      {.name = "llama",
+       .family = "mixtral",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(rms_and_rope_keys(), expert_keys({})),
+       .has_experts = true},
+      {.name = "gemma", .family = "gemma", .keys = rms_and_rope_keys()},
+      {.name = "gemma2",
+       .family = "gemma2",
+       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window"},
+                                          {"attn_logit_softcapping", "attn_logit_softcapping", Kind::number},
+                                          {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
+       .complete = complete_gemma2},
+      {.name = "gpt2",
+       .family = "gpt2",
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true}},
+       .fused_qkv = true},
+      {.name = "qwen2", .family = "qwen2", .keys = rms_and_rope_keys()},
+      {.name = "qwen3", .family = "qwen3", .keys = rms_and_rope_keys()},
+      {.name = "qwen2moe",
+       .family = "qwen2_moe",
+       .keys = with(rms_and_rope_keys(),
+                    expert_keys({{"expert_feed_forward_length", "d_ff_expert"},
+                                 {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}})),
+       .has_experts = true,
+       .complete = complete_qwen2moe},
+      {.name = "qwen3moe",
+       .family = "qwen3_moe",
+       .keys =
+           with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true}})),
+       .has_experts = true,
+       .complete = complete_qwen3moe},
+      {.name = "gemma3",
+       .family = "gemma3_text",
+       .keys = with(rms_and_rope_keys(),
+                    {{"attention.sliding_window", "window", Kind::size_or_none},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 6.0},
+                     {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
+                     {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
+       .complete = complete_gemma3},
+      {.name = "olmo2", .family = "olmo2", .keys = rms_and_rope_keys()},
+      {.name = "granite",
+       .family = "granite",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(rms_and_rope_keys(), {{"attention.scale", "attention_multiplier", Kind::number, true},
+                                          {"embedding_scale", "embedding_multiplier", Kind::number, true},
+                                          {"residual_scale", "residual_multiplier", Kind::number, true},
+                                          {"logit_scale", "logits_scaling", Kind::number, true}}),
+       .may_lack_rope = true,
+       // Granite 4 without state-space layers and experts has this architecture, and keys of the models that have them.
+       .ignored = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank",
+                   "expert_shared_feed_forward_length"}},
+      {.name = "smollm3", .family = "smollm3", .layout = RopeConfig::Layout::interleaved, .keys = rms_and_rope_keys()},
+      {.name = "command-r",
+       .family = "cohere",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"), {{"logit_scale", "logit_scale", Kind::number, true}}),
+       .complete = complete_command_r},
+      {.name = "cohere2",
+       .family = "cohere2",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"),
+                    {{"attention.sliding_window", "window", Kind::size, true},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 4.0},
+                     {"logit_scale", "logit_scale", Kind::number, true}})},
+      {.name = "starcoder2", .family = "starcoder2", .keys = layer_norm_and_rope_keys("norm_epsilon")},
+      {.name = "gptneox",
+       .family = "gpt_neox",
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_eps", Kind::number, true},
+                {"rope.freq_base", "rotary_emb_base", Kind::number},
+                {"use_parallel_residual", "use_parallel_residual", Kind::flag, true}},
+       .fused_qkv = true,
+       .rotary_fraction = "rotary_pct"},
+      {.name = "falcon",
+       .family = "falcon",
+       .keys = layer_norm_and_rope_keys("layer_norm_epsilon"),
+       .fused_qkv = true,
+       .tensors = falcon_norms(),
+       .complete = complete_falcon},
+      {.name = "phi2",
+       .family = "phi",
+       .keys = layer_norm_and_rope_keys("layer_norm_eps"),
+       .rotary_fraction = "partial_rotary_factor"},
+      {.name = "phi3",
+       .family = "phi3",
+       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window", Kind::size_or_none}}),
+       .fused_qkv = true,
+       .rotary_fraction = "partial_rotary_factor",
+       .tensors = {{"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}}},
+  };
+  return architectures;
+}
+
+/// The list has both fused tensors and their parts: a file has one or the other. Files from before April 2024 have one
+/// tensor for each expert.
+std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) {
+  std::vector<TensorRule> rules = {
+      {"token_embd", {"embed"}},
+      {"position_embd", {"pos_embed"}},
+      {"blk.{l}.attn_norm", {"blocks.{l}.ln1"}},
+      {"blk.{l}.attn_q", {"blocks.{l}.attn.wq"}},
+      {"blk.{l}.attn_k", {"blocks.{l}.attn.wk"}},
+      {"blk.{l}.attn_v", {"blocks.{l}.attn.wv"}},
+      {"blk.{l}.attn_qkv", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}},
+      {"blk.{l}.attn_q_norm", {"blocks.{l}.attn.q_norm"}},
+      {"blk.{l}.attn_k_norm", {"blocks.{l}.attn.k_norm"}},
+      {"blk.{l}.attn_output", {"blocks.{l}.attn.wo"}},
+      {"blk.{l}.post_attention_norm", {"blocks.{l}.ln1_post"}},
+      {"blk.{l}.ffn_norm", {"blocks.{l}.ln2"}},
+      {"blk.{l}.ffn_gate", {"blocks.{l}.mlp.w_gate"}},
+      {"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_up"}},
+      {"blk.{l}.ffn_down", {"blocks.{l}.mlp.w_down"}},
+      {"blk.{l}.ffn_gate_inp", {"blocks.{l}.mlp.router"}},
+      {"blk.{l}.ffn_gate.{e}", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
+      {"blk.{l}.ffn_up.{e}", {"blocks.{l}.mlp.experts.{e}.w_up"}},
+      {"blk.{l}.ffn_down.{e}", {"blocks.{l}.mlp.experts.{e}.w_down"}},
+      {"blk.{l}.ffn_gate_exps", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
+      {"blk.{l}.ffn_up_exps", {"blocks.{l}.mlp.experts.{e}.w_up"}},
+      {"blk.{l}.ffn_down_exps", {"blocks.{l}.mlp.experts.{e}.w_down"}},
+      {"blk.{l}.ffn_gate_inp_shexp", {"blocks.{l}.mlp.shared_gate"}},
+      {"blk.{l}.ffn_gate_shexp", {"blocks.{l}.mlp.shared.w_gate"}},
+      {"blk.{l}.ffn_up_shexp", {"blocks.{l}.mlp.shared.w_up"}},
+      {"blk.{l}.ffn_down_shexp", {"blocks.{l}.mlp.shared.w_down"}},
+      {"blk.{l}.post_ffw_norm", {"blocks.{l}.ln2_post"}},
+      {"output_norm", {"ln_final"}},
+      {"output", {"unembed"}},
+  };
+  add_tensors(rules, architecture.tensors);
+  return rules;
+}
+
+const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
+  const auto name = metadata.string("general.architecture");
+  if (!name) throw BadCheckpoint(metadata.path(), "expected general.architecture, got none");
+  const bool has_experts = metadata.integer(std::string(*name) + ".expert_count").value_or(0) != 0;
+  const GgufArchitecture* found = nullptr;
+  std::string known;
+  for (const GgufArchitecture& architecture : all_gguf_architectures()) {
+    if (architecture.name == *name && (found == nullptr || architecture.has_experts == has_experts)) {
+      found = &architecture;
+    }
+    if (known.ends_with(architecture.name)) continue;  // two entries of one name follow each other
+    known += (known.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  if (found != nullptr) return *found;
+  throw Unsupported(metadata.path(), "the architecture \"{}\" is not supported ({} are)", *name, known);
+}
+
+std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture) {
+  return with({std::begin(kSharedKeys), std::end(kSharedKeys)}, architecture.keys);
+}
+
+Family gguf_family(const GgufArchitecture& architecture) {
+  for (const Family& known : all_families()) {
+    if (known.model_type != architecture.family) continue;
+    Family family = known;
+    family.prefixes = {""};
+    family.embedding = "token_embd.weight";
+    family.tensors = gguf_tensor_rules(architecture);
+    family.ignored = {"rope_freqs.weight", kShortFactors, kLongFactors,  // read with the config
+                      "blk.{l}.attn_rot_embd.weight"};                   // computed
+    return family;
+  }
+  throw InternalError("gguf", "the architecture {} has no family", architecture.name);
+}
+
+void fold_weight_offsets(ModelConfig& config) {
+  if (config.final_norm) config.final_norm->weight_offset = 0;
+  for (BlockConfig& block : config.blocks) {
+    for (Sublayer& sublayer : block.sublayers) {
+      for (std::optional<NormConfig>* norm : {&sublayer.norms.pre, &sublayer.norms.post}) {
+        if (norm->has_value()) (*norm)->weight_offset = 0;
+      }
+    }
+    auto* const attention = find<AttentionConfig>(block);
+    if (attention != nullptr && attention->qk_norm) attention->qk_norm->norm.weight_offset = 0;
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,272 @@
+// Reads a config from GGUF's keys: translates them to the family's config.json, which the family reads.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/names.h"
+
+namespace vitrine {
+namespace {
+
+constexpr double kDefaultTheta = 10000;  // in every family
+
+/// The keys of one architecture. Each is either read or refused by name.
+class ArchitectureKeys {
+ public:
+  ArchitectureKeys(const GgufMetadata& metadata, std::string_view architecture)
+      : metadata_(metadata), prefix_(std::string(architecture) + ".") {}
+
+  bool contains(std::string_view name) const { return metadata_.find(full(name)) != nullptr; }
+  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+
+  /// From 1 to 2^31 − 1. A list has one size for each layer; all must be equal.
+  std::optional<std::int64_t> size(std::string_view name) {
+    const std::string key = use(name);
+    const GgufValue* value = metadata_.find(key);
+    if (value == nullptr) return std::nullopt;
+    if (value->type != GgufType::array) return checked(key, metadata_.integer(key).value());
+    const std::vector<std::int64_t> all = metadata_.integers(key).value();
+    for (const std::int64_t other : all) {
+      if (other != all.front()) throw Unsupported(where(), "{}: layers of different sizes are not supported", key);
+    }
+    if (all.empty()) throw BadCheckpoint(where(), "{}: expected a number, got an empty list", key);
+    return checked(key, all.front());
+  }
+  std::optional<std::int64_t> size_or_none(std::string_view name) {
+    if (metadata_.integer(use(name)) == 0) return std::nullopt;
+    return size(name);
+  }
+  std::optional<double> number(std::string_view name) {
+    const std::string key = use(name);
+    const auto value = metadata_.real(key);
+    if (value && !std::isfinite(*value)) throw BadCheckpoint(where(), "{}: expected a number, got {}", key, *value);
+    return value;
+  }
+  std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
+  std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
+
+  void ignore(std::string_view name) { use(name); }
+  /// The key, if present and not yet read, must be `expected`, which is what the engine computes.
+  void expect(std::string_view name, std::int64_t expected, const char* why) {
+    if (used_.contains(full(name))) return;
+    const auto value = metadata_.integer(use(name));
+    if (!value || *value == expected) return;
+    throw Unsupported(where(), "{}: expected {}{}, got {}", full(name), expected, why, *value);
+  }
+  /// Throws Unsupported for a key that is unknown and not among `allowed`.
+  void finish(const std::vector<std::string>& allowed) const {
+    for (const auto& [key, value] : metadata_.values()) {
+      if (!key.starts_with(prefix_) || used_.contains(std::string(key))) continue;
+      if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
+      throw Unsupported(where(),
+                        "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key,
+                        key);
+    }
+  }
+  std::string_view where() const { return metadata_.path(); }
+
+ private:
+  std::string use(std::string_view name) { return *used_.insert(full(name)).first; }
+  std::int64_t checked(const std::string& key, std::int64_t value) const {
+    if (value >= 1 && value <= kMaxSize) return value;
+    throw BadCheckpoint(where(), "{}: expected a size from 1 to {}, got {}", key, kMaxSize, value);
+  }
+
+  const GgufMetadata& metadata_;
+  std::string prefix_;
+  std::set<std::string> used_;
+};
+
+/// Numbers above 0, one for each pair of elements of a head.
+std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
+  if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
+    throw BadCheckpoint(tensor.file, "tensor {}: expected at most {} F32 elements, got {} of {} bytes", name,
+                        kMaxHeadDim, tensor.dtype, tensor.bytes.size());
+  }
+  std::vector<float> factors(static_cast<std::size_t>(tensor.shape[0]));
+  std::memcpy(factors.data(), tensor.bytes.data(), factors.size() * sizeof(float));
+  for (const float factor : factors) {
+    if (factor > 0 && std::isfinite(factor)) continue;
+    throw BadCheckpoint(tensor.file, "tensor {}: expected factors above 0, got {}", name, factor);
+  }
+  return factors;
+}
+
+/// Reads LongRoPE's lists, which are tensors. Returns whether the file has them.
+bool read_long_rope(const StoredTensors& tensors, double attn_factor, std::optional<std::int64_t> original,
+                    Json& config) {
+  const auto within = tensors.all.find(kShortFactors), beyond = tensors.all.find(kLongFactors);
+  const bool has_within = within != tensors.all.end(), has_beyond = beyond != tensors.all.end();
+  if (!has_within && !has_beyond) return false;
+  if (!has_within || !has_beyond) {
+    throw BadCheckpoint(tensors.where, "tensor {} is missing", has_within ? kLongFactors : kShortFactors);
+  }
+  config["rope_scaling"] = {{"rope_type", "longrope"},
+                            {"short_factor", read_factors(within->second, kShortFactors)},
+                            {"long_factor", read_factors(beyond->second, kLongFactors)},
+                            {"attention_factor", attn_factor}};
+  if (original) config["original_max_position_embeddings"] = *original;
+  return true;
+}
+
+void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Json& config) {
+  const auto older = keys.number("rope.scale_linear");  // the same key in older files
+  const auto attn_factor = keys.number("rope.scaling.attn_factor");
+  const auto factor = keys.number("rope.scaling.factor");
+  const auto original = keys.size("rope.scaling.original_context_length");
+  const std::string type(keys.text("rope.scaling.type").value_or("linear"));
+  const double by = factor ? *factor : older.value_or(1.0);
+  if (read_long_rope(tensors, attn_factor.value_or(1), original, config)) return;
+  if (type != "yarn" && attn_factor.value_or(1) != 1) {
+    throw Unsupported(keys.where(), "{} is supported only with YaRN and LongRoPE",
+                      keys.full("rope.scaling.attn_factor"));
+  }
+  if (type == "none" || (type == "linear" && (by == 1.0 || by == 0.0))) return;
+  config["rope_scaling"] = {{"rope_type", type}, {"factor", by}};
+  Json& scaling = config["rope_scaling"];
+  if (original) scaling["original_max_position_embeddings"] = *original;
+  if (type != "yarn") return;
+  if (const auto fast = keys.number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
+  if (const auto slow = keys.number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+  if (attn_factor) scaling["attention_factor"] = *attn_factor * yarn_magnitude(by);
+}
+
+/// Copies the key's value, if present, to `word`.
+void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& keys, Json& config) {
+  const auto copy = [&](const auto& value) {
+    if (value) config[word] = *value;
+  };
+  switch (key.kind) {
+    case GgufKey::Kind::number:
+      return copy(keys.number(key.name));
+    case GgufKey::Kind::flag:
+      return copy(keys.flag(key.name));
+    case GgufKey::Kind::size:
+      return copy(keys.size(key.name));
+    case GgufKey::Kind::size_or_none:
+      return copy(keys.size_or_none(key.name));
+  }
+}
+
+/// The fraction of a head that RoPE rotates. Half an element is added so that its product with head_dim is not rounded
+/// down to one element less.
+std::optional<double> read_rotary_fraction(ArchitectureKeys& keys, std::int64_t head_dim) {
+  const auto dim = keys.size("rope.dimension_count");
+  if (!dim) return std::nullopt;
+  if (*dim > head_dim) {
+    throw BadCheckpoint(keys.where(), "{}: expected at most {} (head_dim), got {}", keys.full("rope.dimension_count"),
+                        head_dim, *dim);
+  }
+  return std::min(1.0, (static_cast<double>(*dim) + 0.5) / static_cast<double>(head_dim));
+}
+
+/// The config.json of a file: the keys that correspond to its keys, and those that GGUF expresses in other ways.
+Json read_words(const GgufArchitecture& architecture, const Family& family, ArchitectureKeys& keys,
+                const StoredTensors& tensors) {
+  Json config = Json::object();
+  bool has_head_dim = false, has_rope = false;
+  for (const GgufKey& key : gguf_keys(architecture)) {
+    if (key.required && !keys.contains(key.name)) {
+      throw BadCheckpoint(keys.where(), "key {} is missing", keys.full(key.name));
+    }
+    const std::string word = family.key_of(key.word);
+    has_head_dim = has_head_dim || word == "head_dim";
+    const bool is_theta = key.name == "rope.freq_base";
+    has_rope = has_rope || is_theta;
+    read_key(key, word, keys, config);
+    if (is_theta && !config.contains(word)) config[word] = kDefaultTheta;
+  }
+  const auto embedding = tensors.all.find("token_embd.weight");
+  if (embedding == tensors.all.end()) throw BadCheckpoint(keys.where(), "tensor token_embd.weight is missing");
+  config["vocab_size"] = embedding->second.shape.front();
+  config["tie_word_embeddings"] = !tensors.all.contains("output.weight");
+  const auto d_model = config[family.key_of("d_model")].get<std::int64_t>();
+  const auto n_heads = config[family.key_of("n_heads")].get<std::int64_t>();
+  const std::int64_t head_dim = config.value("head_dim", d_model / n_heads);
+  if (has_head_dim && !config.contains("head_dim") && d_model % n_heads != 0) {
+    throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are not a multiple of {} heads",
+                        keys.full("attention.key_length"), d_model, n_heads);
+  }
+  if (has_head_dim) config["head_dim"] = head_dim;
+  if (has_rope) read_rope_scaling(keys, tensors, config);
+  const std::string_view rotated = architecture.rotary_fraction;
+  const auto fraction = rotated.empty() ? std::nullopt : read_rotary_fraction(keys, head_dim);
+  if (fraction) config[std::string(rotated)] = *fraction;
+  if (architecture.complete != nullptr) architecture.complete(config, tensors);
+  return config;
+}
+
+/// Llama 3's scaling: divisors of the RoPE frequencies.
+void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
+  const std::vector<float> factors = read_factors(tensor, "rope_freqs.weight");
+  if (factors.size() != rope.frequency.size()) {
+    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} elements, got {}", rope.frequency.size(),
+                        factors.size());
+  }
+  for (std::size_t i = 0; i < factors.size(); ++i) rope.frequency[i] /= factors[i];
+}
+
+/// Applies what differs by format in all families.
+void apply_format(const GgufArchitecture& architecture, const StoredTensors& tensors, ModelConfig& model) {
+  const auto holds = [&](const char* pattern, std::size_t layer) {
+    return tensors.all.contains(with_layer(pattern, static_cast<std::int64_t>(layer)));
+  };
+  const auto frequencies = tensors.all.find("rope_freqs.weight");
+  fold_weight_offsets(model);
+  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    BlockConfig& block = model.blocks[layer];
+    AttentionConfig& attention = *find<AttentionConfig>(block);
+    if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
+    if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
+    auto* const ffn = find<DenseConfig>(block);
+    if (ffn != nullptr && holds("blk.{l}.ffn_up.bias", layer)) ffn->bias = true;
+    if (!attention.rope) continue;
+    attention.rope->layout = architecture.layout;
+    if (frequencies != tensors.all.end()) divide_frequencies(frequencies->second, *attention.rope);
+  }
+}
+
+}  // namespace
+
+GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
+                            const StoredTensors& tensors, const LoadOptions& options) {
+  const Family family = gguf_family(architecture);
+  ArchitectureKeys keys(metadata, architecture.name);
+  const Json config = read_words(architecture, family, keys, tensors);
+  ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
+
+  const AttentionConfig& attention = *attention_of(model, 0);
+  keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
+  keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
+  keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
+  keys.expect("attention.value_length", attention.head_dim, " as key_length");
+  const std::vector<AttentionConfig*> attentions = every<AttentionConfig>(model.blocks);
+  const auto rotates =
+      std::find_if(attentions.begin(), attentions.end(), [](const auto* a) { return a->rope.has_value(); });
+  if (rotates != attentions.end()) {
+    keys.expect("rope.dimension_count", (*rotates)->rope->dim, " (the elements that RoPE rotates)");
+    const bool finetuned = keys.flag(kRopeFinetuned).value_or(true);
+    if (architecture.may_lack_rope && !finetuned) {
+      for (AttentionConfig* a : attentions) a->rope.reset();
+    }
+  }
+  keys.expect("expert_count", 0, " (this architecture has no experts)");
+  keys.expect("expert_used_count", 0, " (this architecture has no experts)");
+  if (keys.flag("attention.causal") == false) {
+    throw Unsupported(keys.where(), "{}: false is not supported", keys.full("attention.causal"));
+  }
+  keys.ignore("tensor_data_layout");  // that q and k are permuted, as in all files of the architecture
+  keys.ignore("pooling_type");        // for embeddings of texts
+  for (const std::string_view name : architecture.ignored) keys.ignore(name);
+  keys.finish(options.allowed_config_keys);
+  std::optional<RopeConfig::Layout> published;
+  if (rotates != attentions.end() && (*rotates)->rope) published = (*rotates)->rope->layout;
+  apply_format(architecture, tensors, model);
+  return {std::move(model), published};
+}
+
+}  // namespace vitrine

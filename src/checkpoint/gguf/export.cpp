@@ -1,0 +1,225 @@
+#include "checkpoint/gguf/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/plan.h"
+#include "checkpoint/gguf/types.h"
+#include "checkpoint/param_rows.h"
+#include "kernels/quantize.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kChunkElements = std::int64_t{1} << 22;
+constexpr std::int64_t kTaskElements = 1 << 14;    // of one thread at a time, at least
+constexpr float kBeyondHalf = 65520;               // rounds to infinity
+constexpr std::uint32_t kQuantizationVersion = 2;  // of ggml's formats
+
+/// Writes tensors by groups of rows.
+class TensorStream {
+ public:
+  TensorStream(GgufWriter& writer, ThreadPool& pool, std::string where)
+      : writer_(writer), pool_(pool), where_(std::move(where)) {}
+
+  /// Sets the tensor's error if `measures`.
+  void write(PlannedTensor& tensor, bool measures, const std::function<void(std::int64_t)>& report) {
+    Squares all;
+    const std::int64_t step = std::max<std::int64_t>(1, kChunkElements / tensor.cols);
+    for (std::size_t part = 0; part < tensor.parts.size(); ++part) {
+      for (std::int64_t first = 0; first < tensor.parts[part].rows; first += step) {
+        const std::int64_t n = std::min(step, tensor.parts[part].rows - first);
+        fill(tensor, part, first, n);
+        if (measures) all += squares_of(tensor, part, n);
+        writer_.append(bytes_);
+        report(n * tensor.cols);
+      }
+    }
+    if (measures) tensor.error = all.size > 0 ? std::sqrt(all.error / all.size) : 0.0;
+  }
+
+ private:
+  /// Σ w (x − y)² and Σ w x².
+  struct Squares {
+    double error = 0, size = 0;
+
+    Squares& operator+=(const Squares& other) {
+      error += other.error;
+      size += other.size;
+      return *this;
+    }
+  };
+
+  /// Of the rows in floats_ and bytes_.
+  Squares squares_of(const PlannedTensor& tensor, std::size_t part, std::int64_t n) const {
+    std::vector<Squares> rows(static_cast<std::size_t>(n));
+    const float* const weights = tensor.importance_of(part);
+    pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> stored(static_cast<std::size_t>(tensor.cols));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::byte* const bytes = bytes_.data() + bytes_of(tensor.dtype, i * tensor.cols);
+        read_row({bytes, tensor.dtype, 1, tensor.cols, tensor.cols, 1}, 0, stored);
+        const float* const x = floats_.data() + i * tensor.cols;
+        Squares& row = rows[static_cast<std::size_t>(i)];
+        for (std::size_t k = 0; k < stored.size(); ++k) {
+          const double w = weights != nullptr ? static_cast<double>(weights[k]) : 1.0,
+                       value = static_cast<double>(x[k]);
+          const double difference = value - static_cast<double>(stored[k]);
+          row += {w * difference * difference, w * value * value};
+        }
+      }
+    });
+    Squares sum;
+    for (const Squares& row : rows) sum += row;
+    return sum;
+  }
+
+  /// Fills bytes_ with rows [first, first + n) of the file for a part.
+  void fill(const PlannedTensor& tensor, std::size_t index, std::int64_t first, std::int64_t n) {
+    const SourceRows& part = tensor.parts[index];
+    bytes_.resize(static_cast<std::size_t>(bytes_of(tensor.dtype, n * tensor.cols)));
+    floats_.resize(static_cast<std::size_t>(n * tensor.cols));
+    if (part.param->shape.rank() == 1) read_vector(part);
+    const std::int64_t at_least = std::max<std::int64_t>(1, kTaskElements / tensor.cols);
+    pool_.parallel_for(n, at_least, [&](std::int64_t begin, std::int64_t end, int) {
+      float* const rows = floats_.data() + begin * tensor.cols;
+      for (std::int64_t i = begin; i < end; ++i) {
+        read(part, first + i, {floats_.data() + i * tensor.cols, static_cast<std::size_t>(tensor.cols)});
+      }
+      if (copy_rows(tensor, part, first, begin, end)) return;
+      convert(rows, end - begin, tensor, index, bytes_.data() + bytes_of(tensor.dtype, begin * tensor.cols));
+    });
+  }
+
+  void read_vector(const SourceRows& part) {
+    vector_.resize(static_cast<std::size_t>(part.rows));
+    read_row(part.param->view, 0, vector_);
+  }
+
+  void read(const SourceRows& part, std::int64_t row, std::span<float> to) const {
+    const std::int64_t source = part.source(row);
+    if (part.param->shape.rank() != 1) return read_row(part.param->view, source, to);
+    to[0] = vector_[static_cast<std::size_t>(source)] + part.offset;
+  }
+
+  /// Blocks that keep their type are copied.
+  bool copy_rows(const PlannedTensor& tensor, const SourceRows& part, std::int64_t first, std::int64_t begin,
+                 std::int64_t end) {
+    const MatrixView& view = part.param->view;
+    if (!is_blocks(view.dtype) || view.dtype != tensor.dtype) return false;
+    const std::int64_t size = bytes_of(tensor.dtype, tensor.cols);
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::memcpy(bytes_.data() + i * size, view.at(part.source(first + i), 0), static_cast<std::size_t>(size));
+    }
+    return true;
+  }
+
+  void convert(const float* rows, std::int64_t n, const PlannedTensor& tensor, std::size_t part, std::byte* to) const {
+    const std::string where = where_ + ", " + tensor.name;
+    const Kernels& kernels = default_kernels();
+    if (is_blocks(tensor.dtype)) {
+      return quantize_rows(kernels, tensor.dtype, rows, n, tensor.cols, tensor.importance_of(part), to, where);
+    }
+    const std::span<const float> all(rows, static_cast<std::size_t>(n * tensor.cols));
+    const auto too_large = [](float x) { return std::abs(x) >= kBeyondHalf && std::isfinite(x); };
+    if (tensor.dtype == DType::f16 && std::any_of(all.begin(), all.end(), too_large)) {
+      throw BadInput(where, "the weights exceed the range of f16 (bf16 and f32 can hold them)");
+    }
+    kernels.narrow(rows, n * tensor.cols, tensor.dtype, to);
+  }
+
+  GgufWriter& writer_;
+  ThreadPool& pool_;
+  std::string where_;
+  std::vector<float> floats_, vector_;
+  std::vector<std::byte> bytes_;
+};
+
+/// The names of the matrices, and the numbers of the experts, that the importance matrix knows nothing about. Those of
+/// the ends of the model are not expected to be there.
+std::vector<std::string> unweighted_tensors(const std::vector<PlannedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const PlannedTensor& tensor : tensors) {
+    if (!is_blocks(tensor.dtype) || !tensor.name.starts_with("blk.")) continue;
+    if (tensor.importance.empty()) names.push_back(tensor.name);
+    for (std::int64_t i = 0; i < tensor.n_copies && !tensor.importance.empty(); ++i) {
+      if (tensor.importance_of(static_cast<std::size_t>(i)) != nullptr) continue;
+      names.push_back(tensor.n_copies == 1 ? tensor.name : fmt::format("{}, expert {}", tensor.name, i));
+    }
+  }
+  return names;
+}
+
+/// Throws BadInput if the importance matrix has tensors that the model lacks.
+void check_names(const ImportanceMatrix& importance, const std::vector<PlannedTensor>& tensors) {
+  for (const auto& entry : importance.tensors) {
+    const std::string& name = entry.first;
+    const auto has_name = [&](const PlannedTensor& tensor) { return tensor.name == name; };
+    if (name == "output.weight" || std::any_of(tensors.begin(), tensors.end(), has_name)) continue;
+    throw BadInput(importance.path, "{}: the model has no such tensor: the importance matrix is of another model",
+                   name);
+  }
+}
+
+}  // namespace
+
+GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
+                      const GgufKeys& tokenizer, ThreadPool& pool, const ReportProgress& report) {
+  const ModelConfig& config = checkpoint.model->config();
+  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
+  const std::vector<RopeTensor> rope = rope_tensors(config);
+  GgufExport result = plan_gguf(path, checkpoint, types);
+
+  GgufKeys keys;
+  keys.add("general.architecture", architecture.name);
+  keys.add("general.type", "model");
+  keys.add("general.file_type", types.file->number);
+  if (is_blocks(types.file->dtype)) keys.add("general.quantization_version", kQuantizationVersion);
+  keys.add(gguf_config_keys(architecture, config));
+  keys.add(tokenizer);
+
+  GgufWriter writer(path);
+  for (const RopeTensor& tensor : rope) {
+    const auto n = static_cast<std::int64_t>(tensor.values.size());
+    writer.add_tensor(tensor.name, {n}, ggml_type_of(DType::f32).number, n * size_of(DType::f32));
+  }
+  for (const PlannedTensor& tensor : result.plan) {
+    writer.add_tensor(tensor.name, tensor.shape, ggml_type_of(tensor.dtype).number, tensor.bytes());
+  }
+  check_round_trip(architecture, writer.header(keys), rope, config, path);
+  check_disk_space(path, result.bytes);
+
+  writer.begin(keys);
+  for (const RopeTensor& tensor : rope) writer.append(std::as_bytes(std::span(tensor.values)));
+  TensorStream stream(writer, pool, path);
+  std::int64_t done = 0;
+  for (PlannedTensor& tensor : result.plan) {
+    stream.write(tensor, types.measures_errors && tensor.is_matrix, [&](std::int64_t n) {
+      done += n;
+      if (report) report(done, result.elements);
+    });
+  }
+  writer.commit();
+  return result;
+}
+
+GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types) {
+  GgufExport result;
+  result.plan = plan_tensors(gguf_architecture_of(checkpoint.family, path), checkpoint, types, path);
+  if (types.importance != nullptr) {
+    check_names(*types.importance, result.plan);
+    result.unweighted = unweighted_tensors(result.plan);
+  }
+  for (const PlannedTensor& tensor : result.plan) {
+    result.elements += tensor.rows * tensor.cols;
+    result.bytes += tensor.bytes();
+  }
+  return result;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,238 @@
+// Writes a config as GGUF's keys, and checks that reading them gives the same config.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/gguf/architecture.h"
+#include "model/norms.h"
+
+namespace vitrine {
+namespace {
+
+/// The attention of all layers that have it.
+std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
+  std::vector<const AttentionConfig*> all;
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    if (const AttentionConfig* const attention = attention_of(config, i)) all.push_back(attention);
+  }
+  return all;
+}
+
+/// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
+/// that has one.
+std::optional<RopeConfig> main_rope(const ModelConfig& config) {
+  const AttentionConfig* found = nullptr;
+  for (const AttentionConfig* const attention : attentions_of(config)) {
+    if (!attention->rope) continue;
+    if (!attention->window) return attention->rope;
+    if (found == nullptr) found = attention;
+  }
+  return found != nullptr ? found->rope : std::nullopt;
+}
+
+/// The first layer with a window.
+const AttentionConfig* sliding_attention(const ModelConfig& config) {
+  for (const AttentionConfig* const attention : attentions_of(config)) {
+    if (attention->window) return attention;
+  }
+  return nullptr;
+}
+
+/// n if exactly every n-th layer is full; empty if there is no such n.
+std::optional<double> sliding_pattern(const ModelConfig& config) {
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  const auto is_full = [](const AttentionConfig* attention) { return !attention->window; };
+  const auto first = std::find_if(all.begin(), all.end(), is_full);
+  const auto n = static_cast<std::size_t>(first - all.begin()) + 1;
+  for (std::size_t layer = 0; layer < all.size(); ++layer) {
+    if (is_full(all[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
+  }
+  return first == all.end() ? std::nullopt : std::optional(static_cast<double>(n));
+}
+
+/// x for which 1 / x is `scale`, to the bit if there is such a float.
+double divisor_of(float scale) {
+  const float guess = 1.0f / scale;
+  for (const float x : {guess, std::nextafter(guess, 0.0f), std::nextafter(guess, INFINITY)}) {
+    if (1.0f / x == scale) return x;
+  }
+  return guess;
+}
+
+/// What the sublayers say: that of experts, if there are any, since `d_ff` is then an expert's.
+std::optional<double> value_of_sublayers(const ModelConfig& config, std::string_view word) {
+  std::optional<double> value;
+  for (const BlockConfig& block : config.blocks) {
+    for (const Sublayer& sublayer : block.sublayers) {
+      const auto own = std::visit([&](const auto& kind) { return gguf_word(kind, word); }, sublayer.what);
+      if (own && (!value || std::holds_alternative<MoeConfig>(sublayer.what))) value = own;
+    }
+  }
+  return value;
+}
+
+/// The value of the key with this word; empty if the config has no such value.
+std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
+  const BlockConfig& block = config.blocks.front();
+  const AttentionConfig* const sliding = sliding_attention(config);
+  const auto rope = main_rope(config);
+  const auto number = [](auto x) { return std::optional(static_cast<double>(x)); };
+  if (word == "max_seq_len") return number(config.max_seq_len);
+  if (word == "d_model") return number(config.d_model);
+  if (word == "n_layers") return number(config.n_layers());
+  if (word.find("_eps") != word.npos) return norms_of(config).begin()->second.eps;  // check_round_trip: all have it
+  if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
+  if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
+  if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
+  if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "final_logit_softcapping") return config.head.softcap ? number(*config.head.softcap) : std::nullopt;
+  if (word == "embedding_multiplier") return config.embedding.scale;
+  if (word == "residual_multiplier") return block.sublayers.front().scale;
+  if (word == "logit_scale") return config.head.scale;
+  if (word == "logits_scaling") return divisor_of(config.head.scale);
+  if (word == "use_parallel_residual") return block.is_parallel() ? 1.0 : 0.0;
+  return value_of_sublayers(config, word);
+}
+
+/// Removes what differs by format alone.
+void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
+  fold_weight_offsets(config);
+  for (BlockConfig& block : config.blocks) {
+    auto* const attention = find<AttentionConfig>(block);
+    if (attention != nullptr && attention->rope) attention->rope->layout = architecture.layout;
+  }
+}
+
+/// If the frequencies agree within a few units in the last place, copies those of `config` to `read`.
+void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
+  if (config.frequency.size() != read.frequency.size()) return;
+  for (std::size_t i = 0; i < read.frequency.size(); ++i) {
+    if (std::abs(config.frequency[i] - read.frequency[i]) > 3e-7F * std::abs(config.frequency[i])) return;
+  }
+  if (std::holds_alternative<Llama3Scaling>(config.scaling)) read.scaling = config.scaling;
+  read.frequency = config.frequency;
+  if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
+}
+
+/// The attention of a layer, or an unset one.
+AttentionConfig attention_in(const ModelConfig& config, std::size_t layer) {
+  const AttentionConfig* const attention = attention_of(config, layer);
+  return attention != nullptr ? *attention : AttentionConfig();
+}
+
+/// The first part that differs; empty if none does.
+std::string difference(const ModelConfig& a, const ModelConfig& b) {
+  if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
+  if (!(a.head == b.head)) return "the head";
+  if (!(a.final_norm == b.final_norm)) return "the final norm";
+  for (std::size_t i = 0; i < a.n_layers() && i < b.n_layers(); ++i) {
+    const std::string at = " of layer " + std::to_string(i);
+    if (a.blocks[i].sublayers.size() != b.blocks[i].sublayers.size()) return "the block" + at;
+    const AttentionConfig x = attention_in(a, i), y = attention_in(b, i);
+    if (x.score_scale != y.score_scale) return "the scale of attention scores" + at;
+    if (x.softcap != y.softcap) return "the softcap of attention scores" + at;
+    if (x.window != y.window) return "the attention window" + at;
+    if (!(x.rope == y.rope)) return "RoPE" + at;
+    if (!(x == y)) return "attention" + at;
+    if (!(a.blocks[i].sublayers.back().what == b.blocks[i].sublayers.back().what)) return "the feed-forward" + at;
+    if (!(a.blocks[i] == b.blocks[i])) return "the block" + at;
+  }
+  return a == b ? "" : "the sizes";
+}
+
+}  // namespace
+
+const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
+  for (const GgufArchitecture& architecture : all_gguf_architectures()) {
+    const auto& also = architecture.is_also;
+    if (architecture.family == family || std::find(also.begin(), also.end(), family) != also.end()) return architecture;
+  }
+  throw Unsupported(where, "GGUF files of the family {} cannot be written yet", family);
+}
+
+GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
+  GgufKeys keys;
+  const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
+  const auto add_size = [&](std::string_view name, auto n) { keys.add(full(name), static_cast<std::uint32_t>(n)); };
+  const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
+  for (const GgufKey& key : gguf_keys(architecture)) {
+    const std::optional<double> value = value_of(config, key.word);
+    if (!value || value == key.usual) continue;
+    if (key.kind == GgufKey::Kind::number) {
+      add_number(key.name, *value);
+    } else if (key.kind == GgufKey::Kind::flag) {
+      keys.add(full(key.name), *value != 0);
+    } else {
+      add_size(key.name, *value);
+    }
+    if (key.name == "attention.key_length") add_size("attention.value_length", *value);
+  }
+  add_size("vocab_size", config.vocab_size);
+  const std::optional<RopeConfig> rope = main_rope(config);
+  if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
+  if (!rope) return keys;
+  add_size("rope.dimension_count", rope->dim);
+  if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
+    keys.add(full("rope.scaling.type"), "linear");
+    add_number("rope.scaling.factor", linear->factor);
+  }
+  if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    add_size("rope.scaling.original_context_length", listed->original_max_seq_len);
+    add_number("rope.scaling.attn_factor", rope->magnitude);
+  }
+  if (const auto* ramp = std::get_if<YarnScaling>(&rope->scaling)) {
+    keys.add(full("rope.scaling.type"), "yarn");
+    add_number("rope.scaling.factor", ramp->factor);
+    add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
+    const double proposed = yarn_magnitude(ramp->factor);
+    if (rope->magnitude != static_cast<float>(proposed)) {
+      add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
+    }
+    if (ramp->beta_fast != 32) add_number("rope.scaling.yarn_beta_fast", ramp->beta_fast);
+    if (ramp->beta_slow != 1) add_number("rope.scaling.yarn_beta_slow", ramp->beta_slow);
+  }
+  return keys;
+}
+
+std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
+  const std::optional<RopeConfig> rope = main_rope(config);
+  if (!rope || std::holds_alternative<LinearScaling>(rope->scaling)) return {};
+  if (std::holds_alternative<YarnScaling>(rope->scaling)) return {};
+  if (const auto* listed = std::get_if<LongRopeScaling>(&rope->scaling)) {
+    return {{kShortFactors, listed->short_factor}, {kLongFactors, listed->long_factor}};
+  }
+  const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
+  if (plain == rope->frequency) return {};
+  std::vector<float> divisors;
+  for (std::size_t i = 0; i < plain.size(); ++i) divisors.push_back(plain[i] / rope->frequency[i]);
+  return {{"rope_freqs.weight", divisors}};
+}
+
+void check_round_trip(const GgufArchitecture& architecture, const std::string& header,
+                      const std::vector<RopeTensor>& rope, ModelConfig config, std::string_view where) {
+  const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), where);
+  StoredTensors tensors;
+  for (const GgufTensor& tensor : metadata.contents().tensors) {
+    StoredTensor& stored = tensors.all[std::string(tensor.name)];
+    stored.shape = tensor.shape;
+    stored.type = DType::f32;
+    for (const RopeTensor& other : rope) {
+      if (tensor.name == other.name) stored.bytes = std::as_bytes(std::span(other.values));
+    }
+  }
+  ModelConfig read = read_gguf_config(architecture, metadata, tensors, {}).model;
+  normalize(architecture, config);
+  normalize(architecture, read);
+  for (std::size_t i = 0; i < config.n_layers() && i < read.n_layers(); ++i) {
+    const AttentionConfig* const ours = attention_of(config, i);
+    AttentionConfig* const theirs = find<AttentionConfig>(read.blocks[i]);
+    if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope)
+      forgive_rounding(*ours->rope, *theirs->rope);
+  }
+  const std::string what = difference(config, read);
+  if (what.empty()) return;
+  throw Unsupported(where, "GGUF's architecture \"{}\" cannot express this model's config: {} would change",
+                    architecture.name, what);
+}
+
+}  // namespace vitrine

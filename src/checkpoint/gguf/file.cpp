@@ -1,0 +1,161 @@
+#include "checkpoint/gguf/file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "checkpoint/formats.h"
+#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/types.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kMaxFiles = 65535;  // split.count is a uint16
+
+/// A tensor with its bytes. Checks its type, sizes and offset.
+StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> data, const std::string& path) {
+  StoredTensor stored;
+  stored.file = path;
+  const GgmlType* type = find_ggml_type(tensor.type);
+  stored.dtype = type != nullptr ? std::string(type->name) : "type " + std::to_string(tensor.type);
+  if (type != nullptr) stored.type = type->dtype;
+  stored.shape = tensor.shape;
+  if (!stored.type) {
+    throw Unsupported(path,
+                      "tensor {} is {}; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS and "
+                      "MXFP4 are supported",
+                      tensor.name, stored.dtype);
+  }
+  const BlockSize block = block_size(*stored.type);
+  if (tensor.shape.back() % block.elements != 0) {
+    throw BadCheckpoint(path, "tensor {}: expected rows of whole blocks of {} ({} elements), got {} elements",
+                        tensor.name, stored.dtype, block.elements, tensor.shape.back());
+  }
+  const auto count = checked_product(tensor.shape);
+  const auto size = count ? checked_mul(*count / block.elements, block.bytes) : std::nullopt;
+  if (!size || tensor.offset > data.size() || static_cast<std::uint64_t>(*size) > data.size() - tensor.offset) {
+    throw BadCheckpoint(path,
+                        "tensor {}: expected {} bytes from offset {} on, got {} bytes of data (an incomplete "
+                        "download?)",
+                        tensor.name, size ? std::to_string(*size) : "more than 2^63", tensor.offset, data.size());
+  }
+  stored.bytes = data.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(*size));
+  return stored;
+}
+
+void check_overlap(const std::map<std::string, StoredTensor>& tensors, const std::string& path) {
+  std::vector<std::tuple<const std::byte*, const std::byte*, std::string_view>> ranges;
+  for (const auto& [name, tensor] : tensors) {
+    ranges.emplace_back(tensor.bytes.data(), tensor.bytes.data() + tensor.bytes.size(), name);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (std::get<0>(ranges[i]) >= std::get<1>(ranges[i - 1])) continue;
+    throw BadCheckpoint(path, "tensors {} and {} overlap", std::get<2>(ranges[i - 1]), std::get<2>(ranges[i]));
+  }
+}
+
+/// Adds the tensors of one file.
+void add_tensors(const GgufMetadata& metadata, const std::shared_ptr<const MappedFile>& file, StoredTensors& tensors) {
+  const GgufContents contents = metadata.contents();
+  std::map<std::string, StoredTensor> own;
+  for (const GgufTensor& tensor : contents.tensors) {
+    const std::string name(tensor.name);
+    if (!own.emplace(name, stored_tensor(tensor, contents.data, file->path())).second) {
+      throw BadCheckpoint(file->path(), "tensor {} appears twice", name);
+    }
+  }
+  check_overlap(own, file->path());
+  tensors.storage.push_back(file);
+  for (auto& [name, tensor] : own) {
+    if (tensors.all.emplace(name, std::move(tensor)).second) continue;
+    throw BadCheckpoint(file->path(), "tensor {} is also in another file of the model", name);
+  }
+}
+
+/// The names of a split model's files.
+std::vector<std::string> names_of_split(const std::string& first, std::int64_t count) {
+  const std::string end = fmt::format("-00001-of-{:05}.gguf", count);
+  if (!first.ends_with(end)) {
+    throw BadInput(first, "the model is split into {} files: expected the first of them, a name ending in {}", count,
+                   end);
+  }
+  const std::string_view name = std::string_view(first).substr(0, first.size() - end.size());
+  std::vector<std::string> names;
+  for (std::int64_t i = 1; i <= count; ++i) names.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", name, i, count));
+  return names;
+}
+
+/// Reads BOS and the ids that end a text, if the vocabulary has them.
+void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
+  const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
+  const auto id_of = [&](std::string_view key) -> std::optional<std::int32_t> {
+    const auto id = metadata.integer(key);
+    if (!id || *id < 0 || *id >= vocab_size) return std::nullopt;
+    return static_cast<std::int32_t>(*id);
+  };
+  checkpoint.bos_id = id_of("tokenizer.ggml.bos_token_id");
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = id_of(key)) checkpoint.stop_ids.push_back(*id);
+  }
+}
+
+/// Reshapes the gates of shared experts to matrices of one row.
+void reshape_gates(StoredTensors& tensors) {
+  for (auto& [name, tensor] : tensors.all) {
+    if (name.ends_with(kSharedGateName) && tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
+  }
+}
+
+}  // namespace
+
+GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file) {
+  GgufModelFile model{GgufMetadata::parse(file->bytes(), file->path()), {}};
+  model.tensors.where = file->path();
+  const std::int64_t count = model.metadata.integer("split.count").value_or(1);
+  const std::int64_t number = model.metadata.integer("split.no").value_or(0);
+  if (count < 0 || count > kMaxFiles || number < 0 || number >= std::max<std::int64_t>(1, count)) {
+    throw BadCheckpoint(file->path(), "expected split.no < split.count <= {}, got {} and {}", kMaxFiles, number, count);
+  }
+  add_tensors(model.metadata, file, model.tensors);
+  if (count <= 1) return model;
+  const std::vector<std::string> names = names_of_split(file->path(), count);
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    const auto part = MappedFile::open(names[i]);
+    const GgufMetadata metadata = GgufMetadata::parse(part->bytes(), part->path());
+    if (metadata.integer("split.no") != static_cast<std::int64_t>(i) || metadata.integer("split.count") != count) {
+      throw BadCheckpoint(part->path(), "expected part {} of {} (split.no and split.count), got another", i, count);
+    }
+    add_tensors(metadata, part, model.tensors);
+  }
+  const auto total = model.metadata.integer("split.tensors.count");
+  if (total && *total != static_cast<std::int64_t>(model.tensors.all.size())) {
+    throw BadCheckpoint(file->path(), "expected {} tensors in all files (split.tensors.count), got {}", *total,
+                        model.tensors.all.size());
+  }
+  return model;
+}
+
+Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOptions& options) {
+  GgufModelFile gguf = open_gguf(file);
+  const GgufMetadata& metadata = gguf.metadata;
+  const std::string_view kind = metadata.string("general.type").value_or("model");
+  if (kind != "model") throw Unsupported(file->path(), "general.type: expected \"model\", got \"{}\"", kind);
+  const GgufArchitecture& architecture = gguf_architecture(metadata);
+
+  GgufConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
+  reshape_gates(gguf.tensors);
+  Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
+  result.published_layout = config.published_layout;
+  result.description = std::string(architecture.family) + ", GGUF";
+  result.tokenizer_path = file->path();
+  read_special_ids(metadata, result);
+  return result;
+}
+
+}  // namespace vitrine

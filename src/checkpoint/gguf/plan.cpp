@@ -1,0 +1,130 @@
+#include "checkpoint/gguf/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "checkpoint/gguf/types.h"
+#include "checkpoint/tensor_rules.h"
+#include "kernels/quantize.h"
+#include "model/norms.h"
+
+namespace vitrine {
+namespace {
+
+class Planner {
+ public:
+  Planner(const GgufArchitecture& architecture, const Checkpoint& checkpoint, const GgufTypes& types,
+          const std::string& where)
+      : architecture_(architecture),
+        config_(checkpoint.model->config()),
+        types_(types),
+        model_(architecture.name, config_),
+        where_(where),
+        norms_(norms_of(config_)) {
+    model_.weighted = types.importance != nullptr;
+    for_each_param(config_, checkpoint.model->params(),
+                   [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
+    for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
+      const bool is_fused = rule.stored.ends_with(".attn_qkv");
+      const bool is_part =
+          rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
+      const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // all experts are written in one tensor
+      if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
+      for_each_place(rule, "", config_, [&](const TensorPlace& place) { add(place); });
+    }
+    if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
+  }
+
+  std::vector<PlannedTensor> tensors;
+
+ private:
+  void add(const TensorPlace& place) {
+    PlannedTensor tensor;
+    tensor.name = place.stored;
+    std::vector<Shape> shapes;
+    for (const std::string& name : place.ours) {
+      const auto it = params_.find(name);
+      if (it == params_.end()) return;  // this config has no such parameter
+      const Param& param = *it->second;
+      SourceRows part{&param, param.shape[0]};
+      if (const NormConfig* const norm = norm_of_weight(norms_, name)) part.offset = norm->weight_offset;
+      if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
+      shapes.push_back(param.shape);
+      tensor.parts.push_back(part);
+    }
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    const bool is_gate = tensor.name.ends_with(kSharedGateName);
+    tensor.rows = shape.rows;
+    tensor.cols = shape.cols;
+    tensor.shape = is_gate ? std::vector{shape.cols} : shape.stored;
+    const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight");
+    tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
+    if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
+    if (tensor.is_matrix) choose_type(tensor);
+    used_ += tensor.parts.size();
+    tensors.push_back(std::move(tensor));
+  }
+
+  void permute(std::int64_t layer, SourceRows& part) const {
+    const AttentionConfig& a = *attention_of(config_, static_cast<std::size_t>(layer));
+    if (!a.rope || a.rope->layout == architecture_.layout) return;
+    part.head_dim = a.head_dim;
+    part.rope_dim = a.rope->dim;
+    part.to_pairs = architecture_.layout == RopeConfig::Layout::interleaved;
+  }
+
+  void choose_type(PlannedTensor& tensor) const {
+    const auto matches = [&](const GgufTypes::Override& o) { return std::regex_search(tensor.name, o.pattern); };
+    const auto found = std::find_if(types_.overrides.begin(), types_.overrides.end(), matches);
+    tensor.wanted = found != types_.overrides.end() ? found->dtype
+                    : types_.pure                   ? types_.file->dtype
+                                                    : mixed_type(*types_.file, model_, tensor.name, tensor.cols);
+    tensor.dtype = fitting_type(tensor.wanted, tensor.cols);
+    refuse_requantizing(tensor);
+    if (types_.importance == nullptr || !is_blocks(tensor.dtype)) return;
+    tensor.importance = types_.importance->weights_of(tensor.name, tensor.cols, tensor.n_copies);
+  }
+
+  void refuse_requantizing(const PlannedTensor& tensor) const {
+    if (types_.allow_requantize || !is_blocks(tensor.dtype)) return;
+    for (const SourceRows& part : tensor.parts) {
+      const DType own = part.param->view.dtype;
+      if (!is_blocks(own) || own == tensor.dtype) continue;
+      throw BadInput(where_, "{} is {} in the model: quantizing it to {} adds a second error (--allow-requantize)",
+                     tensor.name, ggml_type_of(own).name, ggml_type_of(tensor.dtype).name);
+    }
+  }
+
+  const GgufArchitecture& architecture_;
+  const ModelConfig& config_;
+  const GgufTypes& types_;
+  MixModel model_;
+  const std::string& where_;
+  const NormsByName norms_;
+  std::map<std::string, const Param*> params_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace
+
+GgufTypes::GgufTypes(DType dtype) : GgufTypes(file_type_named(name_of(dtype))) {}
+
+std::int64_t SourceRows::source(std::int64_t row) const {
+  if (head_dim == 0 || row % head_dim >= rope_dim) return row;
+  const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
+  return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
+}
+
+const float* PlannedTensor::importance_of(std::size_t part) const {
+  if (importance.empty()) return nullptr;
+  const float* const own = importance.data() + (n_copies > 1 ? static_cast<std::int64_t>(part) * cols : 0);
+  return std::any_of(own, own + cols, [](float weight) { return weight > 0; }) ? own : nullptr;
+}
+
+std::vector<PlannedTensor> plan_tensors(const GgufArchitecture& architecture, const Checkpoint& checkpoint,
+                                        const GgufTypes& types, const std::string& where) {
+  return std::move(Planner(architecture, checkpoint, types, where).tensors);
+}
+
+}  // namespace vitrine

@@ -1,0 +1,247 @@
+#include "checkpoint/hugging_face/config_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace vitrine {
+namespace {
+
+/// Keys of transformers' PretrainedConfig and of well-known tools that have no effect on the forward.
+constexpr auto kGenericKeys = std::to_array<std::string_view>({
+    // what the file is and who wrote it
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "_flash_attn_2_enabled",
+    "_commit_hash",
+    "_name_or_path",
+    "architectures",
+    "attn_implementation",
+    "auto_map",
+    "custom_pipelines",
+    "dtype",
+    "finetuning_task",
+    "model_max_length",
+    "model_type",
+    "name_or_path",
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "transformers.js_config",
+    "transformers_version",
+    "unsloth_fixed",
+    "unsloth_version",
+    // special tokens: read by the generator, not by the forward
+    "bos_token_id",
+    "decoder_start_token_id",
+    "eos_token_id",
+    "mask_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "pad_token_id",
+    "prefix",
+    "sep_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    // what a Python call returns, and how it is executed
+    "chunk_size_feed_forward",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "output_scores",
+    "return_dict",
+    "return_dict_in_generate",
+    "tf_legacy_loss",
+    "torchscript",
+    "use_bfloat16",
+    "use_cache",
+    "use_return_dict",
+    "pretraining_tp",
+    "xla_device",
+    // of encoder-decoders; no effect on a decoder alone
+    "cross_attention_hidden_size",
+    "is_decoder",
+    "tie_encoder_decoder",
+    // defaults of generation in old files
+    "bad_words_ids",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "temperature",
+    "top_k",
+    "top_p",
+    "typical_p",
+    // training
+    "attention_dropout",
+    "initializer_range",
+    "initializer_factor",
+    "gradient_checkpointing",
+    "neftune_noise_alpha",
+    // classification heads
+    "_num_labels",
+    "classifier_dropout",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "num_labels",
+});
+
+}  // namespace
+
+ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
+    : object_(&object), own_(&object), where_(std::move(where)), allowed_(std::move(allowed)) {
+  if (!object.is_object()) throw BadCheckpoint(where_, "expected a JSON object");
+}
+
+const Json* ConfigReader::find(std::string_view key) {
+  used_.emplace(key);
+  const auto it = object_->find(std::string(key));
+  return it == object_->end() || it->is_null() ? nullptr : &*it;
+}
+
+void ConfigReader::wrong_type(std::string_view key, std::string_view expected, const Json& value) const {
+  std::string got = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (got.size() > 60) got = got.substr(0, 57) + "...";
+  throw BadCheckpoint(where_, "{}: expected {}, got {}", key, expected, got);
+}
+
+bool ConfigReader::contains(std::string_view key) const { return object_->contains(std::string(key)); }
+
+bool ConfigReader::has(std::string_view key) const {
+  const auto it = object_->find(std::string(key));
+  return it != object_->end() && !it->is_null();
+}
+
+std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const bool fits = value->is_number_integer() && *value >= 1 && *value <= kMaxSize;
+  if (!fits) wrong_type(key, "a whole number of at least 1", *value);
+  return value->get<std::int64_t>();
+}
+
+std::int64_t ConfigReader::size_or(std::string_view key, std::int64_t otherwise) {
+  return optional_size(key).value_or(otherwise);
+}
+
+std::int64_t ConfigReader::size(std::string_view key, std::int64_t most) {
+  const auto value = optional_size(key);
+  if (!value) throw BadCheckpoint(where_, "key {} is missing", key);
+  if (*value > most) throw BadCheckpoint(where_, "{}: expected at most {}, got {}", key, most, *value);
+  return *value;
+}
+
+std::optional<double> ConfigReader::optional_number(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number() || !std::isfinite(value->get<double>())) wrong_type(key, "a number", *value);
+  return value->get<double>();
+}
+
+double ConfigReader::number_or(std::string_view key, double otherwise) {
+  return optional_number(key).value_or(otherwise);
+}
+
+double ConfigReader::positive_or(std::string_view key, double otherwise) {
+  const double value = number_or(key, otherwise);
+  if (!(value > 0)) throw BadCheckpoint(where_, "{}: expected a number above 0, got {}", key, value);
+  return value;
+}
+
+double ConfigReader::positive(std::string_view key) {
+  if (!has(key)) throw BadCheckpoint(where_, "key {} is missing", key);
+  return positive_or(key, 0);
+}
+
+bool ConfigReader::flag_or(std::string_view key, bool otherwise) {
+  const Json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) wrong_type(key, "true or false", *value);
+  return value->get<bool>();
+}
+
+std::string ConfigReader::text_or(std::string_view key, std::string_view otherwise) {
+  const Json* value = find(key);
+  if (value == nullptr) return std::string(otherwise);
+  if (!value->is_string()) wrong_type(key, "a text", *value);
+  return value->get<std::string>();
+}
+
+std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const bool is_texts =
+      value->is_array() && std::all_of(value->begin(), value->end(), [](const Json& v) { return v.is_string(); });
+  if (!is_texts) wrong_type(key, "a list of texts", *value);
+  return value->get<std::vector<std::string>>();
+}
+
+std::vector<double> ConfigReader::numbers(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) throw BadCheckpoint(where_, "key {} is missing", key);
+  const auto is_number = [](const Json& v) { return v.is_number() && std::isfinite(v.get<double>()); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_number)) {
+    wrong_type(key, "a list of numbers", *value);
+  }
+  return value->get<std::vector<double>>();
+}
+
+std::vector<std::int64_t> ConfigReader::sizes_or_empty(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const auto is_size = [](const Json& v) { return v.is_number_integer() && v >= 0 && v <= kMaxSize; };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_size)) {
+    wrong_type(key, "a list of whole numbers", *value);
+  }
+  return value->get<std::vector<std::int64_t>>();
+}
+
+std::optional<ConfigReader> ConfigReader::object(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) wrong_type(key, "an object", *value);
+  return ConfigReader(*value, where_ + ", " + std::string(key), allowed_);
+}
+
+ConfigReader ConfigReader::inheriting(std::string_view key, std::initializer_list<std::string_view> not_inherited) {
+  ConfigReader reader = *object(key);
+  const auto merged = std::make_shared<Json>(*object_);
+  merged->erase(std::string(key));
+  for (const std::string_view other : not_inherited) merged->erase(std::string(other));
+  merged->update(*reader.object_);
+  reader.merged_ = merged;
+  reader.object_ = merged.get();
+  return reader;
+}
+
+void ConfigReader::refuse(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr || *value == false) return;
+  throw Unsupported(where_, "key {} is not supported", key);
+}
+
+void ConfigReader::finish() const {
+  for (const auto& [key, value] : own_->items()) {
+    const bool known = used_.contains(key) ||
+                       std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
+                       std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
+    if (known) continue;
+    throw Unsupported(
+        where_, "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key, key);
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,266 @@
+#include "checkpoint/hugging_face/family_parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace vitrine {
+
+std::string Family::key_of(std::string_view word) const {
+  const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& known) { return known.ours == word; });
+  return std::string(key != keys.end() ? key->theirs : word);
+}
+
+const Family& family_named(std::string_view model_type) {
+  for (const Family& family : all_families()) {
+    if (family.model_type == model_type) return family;
+  }
+  throw InternalError(model_type, "no family has this name");
+}
+
+Family decoder_family(std::string_view model_type, std::string_view architecture,
+                      std::function<ModelConfig(ConfigReader&)> read_config) {
+  Family family;
+  family.model_type = model_type;
+  family.architecture = architecture;
+  family.read_config = std::move(read_config);
+  family.prefixes = {"model.", ""};
+  family.embedding = "{p}embed_tokens.weight";
+  family.tensors = {
+      {"{p}embed_tokens", {"embed"}},
+      {"{p}layers.{l}.input_layernorm", {"blocks.{l}.ln1"}},
+      {"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln2"}},
+      {"{p}layers.{l}.self_attn.q_proj", {"blocks.{l}.attn.wq"}},
+      {"{p}layers.{l}.self_attn.k_proj", {"blocks.{l}.attn.wk"}},
+      {"{p}layers.{l}.self_attn.v_proj", {"blocks.{l}.attn.wv"}},
+      {"{p}layers.{l}.self_attn.o_proj", {"blocks.{l}.attn.wo"}},
+      {"{p}layers.{l}.mlp.gate_proj", {"blocks.{l}.mlp.w_gate"}},
+      {"{p}layers.{l}.mlp.up_proj", {"blocks.{l}.mlp.w_up"}},
+      {"{p}layers.{l}.mlp.down_proj", {"blocks.{l}.mlp.w_down"}},
+      {"{p}norm", {"ln_final"}},
+      {"lm_head", {"unembed"}},
+      {"{p}layers.{l}.self_attn.q_norm", {"blocks.{l}.attn.q_norm"}},
+      {"{p}layers.{l}.self_attn.k_norm", {"blocks.{l}.attn.k_norm"}},
+  };
+  family.ignored = {"{p}layers.{l}.self_attn.rotary_emb.inv_freq", "{p}rotary_emb.inv_freq"};  // of early libraries
+  family.keys = {{"d_model", "hidden_size"},         {"n_layers", "num_hidden_layers"},
+                 {"n_heads", "num_attention_heads"}, {"n_kv_heads", "num_key_value_heads"},
+                 {"d_ff", "intermediate_size"},      {"max_seq_len", "max_position_embeddings"},
+                 {"window", "sliding_window"}};
+  return family;
+}
+
+void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules) {
+  for (const TensorRule& rule : rules) {
+    std::erase_if(table, [&](const TensorRule& old) {
+      return std::find_first_of(old.ours.begin(), old.ours.end(), rule.ours.begin(), rule.ours.end()) != old.ours.end();
+    });
+  }
+  table.insert(table.end(), rules.begin(), rules.end());
+}
+
+void add_four_norms(Family& family) {
+  add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
+                               {"{p}layers.{l}.pre_feedforward_layernorm", {"blocks.{l}.ln2"}},
+                               {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
+}
+
+void add_experts(Family& family) {
+  add_tensors(family.tensors, {{"{p}layers.{l}.mlp.gate", {"blocks.{l}.mlp.router"}},
+                               {"{p}layers.{l}.mlp.experts.{e}.gate_proj", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
+                               {"{p}layers.{l}.mlp.experts.{e}.up_proj", {"blocks.{l}.mlp.experts.{e}.w_up"}},
+                               {"{p}layers.{l}.mlp.experts.{e}.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down"}}});
+  family.keys.push_back({"n_experts", "num_experts"});
+  family.keys.push_back({"top_k", "num_experts_per_tok"});
+  family.keys.push_back({"d_ff_expert", "moe_intermediate_size"});
+}
+
+ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
+  ModelConfig model;
+  model.d_model = c.size("hidden_size");
+  model.vocab_size = c.size("vocab_size");
+  model.head.tied = c.flag_or("tie_word_embeddings", keys.tied);
+
+  NormConfig norm = keys.norm;
+  norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
+  model.final_norm = norm;
+  AttentionConfig attention;
+  attention.n_heads = c.size("num_attention_heads");
+  attention.n_kv_heads =
+      keys.n_kv_heads_key.empty() ? attention.n_heads : c.size_or(keys.n_kv_heads_key, attention.n_heads);
+  const bool has_head_dim = !keys.head_dim_key.empty() && c.has(keys.head_dim_key);
+  attention.head_dim = keys.head_dim && !has_head_dim
+                           ? *keys.head_dim
+                           : read_head_dim(c, keys.head_dim_key, model.d_model, attention.n_heads);
+  attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
+  const std::int64_t max_seq_len = c.size_or("max_position_embeddings", keys.max_seq_len);
+  attention.rope = read_rope(c, attention.head_dim, max_seq_len, keys.rope);
+  model.max_seq_len = stretched_context(max_seq_len, *attention.rope);
+  const std::int64_t d_ff =
+      keys.d_ff_factor > 0 ? c.size_or(keys.d_ff_key, keys.d_ff_factor * model.d_model) : c.size(keys.d_ff_key);
+  const Activation activation = activation_named(c, c.text_or(keys.activation_key, keys.activation));
+  const BlockConfig block{{{attention, {norm}}, {DenseConfig{d_ff, activation, keys.gated, false}, {norm}}}};
+  model.blocks.assign(static_cast<std::size_t>(c.size("num_hidden_layers", kMaxLayers)), block);
+  return model;
+}
+
+ModelConfig read_gemma_decoder(ConfigReader& c, DecoderKeys keys) {
+  c.refuse("use_bidirectional_attention");
+  keys.tied = true;
+  keys.norm.weight_offset = 1.0f;
+  keys.head_dim = 256;
+  ModelConfig model = read_decoder(c, keys);
+  model.embedding.scale = static_cast<float>(std::sqrt(static_cast<double>(model.d_model)));
+  read_attention_bias(c, model);
+  return model;
+}
+
+ModelConfig read_cohere_decoder(ConfigReader& c, double theta) {
+  DecoderKeys keys{.max_seq_len = 8192, .tied = true, .eps_key = "layer_norm_eps"};
+  keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, false};
+  keys.rope.layout = RopeConfig::Layout::interleaved;
+  keys.rope.theta = theta;
+  ModelConfig model = read_decoder(c, keys);
+  model.head.scale = static_cast<float>(c.positive_or("logit_scale", 0.0625));
+  read_attention_bias(c, model);
+  for (BlockConfig& block : model.blocks) share_norm(block);
+  return model;
+}
+
+std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads) {
+  if (!key.empty() && config.has(key)) return config.size(key);
+  if (!key.empty()) config.ignore(key);
+  if (d_model % n_heads != 0) {
+    throw BadCheckpoint(config.where(),
+                        "expected d_model to be a multiple of the number of heads, as there is no head_dim, "
+                        "got {} and {}",
+                        d_model, n_heads);
+  }
+  return d_model / n_heads;
+}
+
+std::optional<std::int32_t> read_id(ConfigReader& c, std::string_view key, std::int64_t otherwise,
+                                    std::int64_t vocab_size) {
+  const double id = c.contains(key) ? c.optional_number(key).value_or(-1) : static_cast<double>(otherwise);
+  if (!(id >= 0 && id < static_cast<double>(vocab_size) && id == std::floor(id))) return {};
+  return static_cast<std::int32_t>(id);
+}
+
+std::optional<float> read_softcap(ConfigReader& config, std::string_view key, std::optional<double> otherwise) {
+  const std::optional<double> cap = config.contains(key) ? config.optional_number(key) : otherwise;
+  return cap ? std::optional(static_cast<float>(*cap)) : std::nullopt;
+}
+
+Activation activation_named(const ConfigReader& config, std::string_view name) {
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") return Activation::gelu_tanh;
+  if (name == "gelu") return Activation::gelu_erf;
+  if (name == "silu" || name == "swish") return Activation::silu;
+  if (name == "relu") return Activation::relu;
+  if (name == "tanh") return Activation::tanh;
+  throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
+}
+
+void read_attention_bias(ConfigReader& c, ModelConfig& model) {
+  set_biases(model, c.flag_or("attention_bias", false), false);
+}
+
+void read_biases(ConfigReader& c, ModelConfig& model) {
+  set_biases(model, c.flag_or("attention_bias", false), c.flag_or("mlp_bias", false));
+}
+
+void set_biases(ModelConfig& model, bool attention, bool ffn) {
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = a->out_bias = attention;
+  for (DenseConfig* dense : every<DenseConfig>(model.blocks)) dense->bias = ffn;
+}
+
+void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qk_norm = QkNormConfig{*model.final_norm, over};
+}
+
+BlockConfig transformer_block(const AttentionConfig& attention, const SublayerKinds::Config& ffn, bool crosses) {
+  BlockConfig block{{{attention}, {ffn}}};
+  if (crosses) {
+    CrossAttentionConfig cross{attention};
+    cross.bidirectional = true;
+    cross.rope.reset();
+    cross.window.reset();
+    block.sublayers.insert(block.sublayers.begin() + 1, {cross});
+  }
+  return block;
+}
+
+void share_norm(BlockConfig& block) {
+  Sublayer& ffn = block.sublayers.back();
+  ffn.input = Sublayer::Input::previous;
+  ffn.norms.pre.reset();
+}
+
+float inverse_sqrt(double n) { return static_cast<float>(1.0 / std::sqrt(n)); }
+
+void read_window(ConfigReader& c, ModelConfig& model, std::optional<std::int64_t> otherwise) {
+  if (c.contains("sliding_window")) otherwise = c.optional_size("sliding_window");
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->window = otherwise;
+}
+
+void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
+  const bool uses_window = c.flag_or("use_sliding_window", false);
+  const double first = c.number_or("max_window_layers", 28);
+  const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size());
+  const bool is_null = c.contains("sliding_window") && !c.has("sliding_window");
+  if (!uses_window || is_null) {
+    c.ignore("sliding_window");
+    if (std::find(sliding.begin(), sliding.end(), true) == sliding.end()) return;
+    throw BadCheckpoint(c.where(), "layer_types: sliding_attention contradicts {}",
+                        uses_window ? "sliding_window, which is null" : "use_sliding_window, which is false");
+  }
+  const std::int64_t window = c.size_or("sliding_window", 4096);
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    if (sliding.empty() ? static_cast<double>(i) >= first : sliding[i])
+      find<AttentionConfig>(model.blocks[i])->window = window;
+  }
+}
+
+std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers, std::optional<std::int64_t> pattern) {
+  const std::vector<std::string> types = config.texts_or_empty("layer_types");
+  if (!types.empty() && types.size() != n_layers) {
+    throw BadCheckpoint(config.where(), "layer_types: expected one for each of {} layers, got {}", n_layers,
+                        types.size());
+  }
+  std::vector<bool> sliding;
+  for (std::size_t layer = 0; types.empty() && pattern && layer < n_layers; ++layer) {
+    sliding.push_back((static_cast<std::int64_t>(layer) + 1) % *pattern != 0);
+  }
+  for (const std::string& type : types) {
+    if (type != "sliding_attention" && type != "full_attention") {
+      throw Unsupported(config.where(), "layer type \"{}\" is not supported", type);
+    }
+    sliding.push_back(type == "sliding_attention");
+  }
+  return sliding;
+}
+
+void read_qwen_experts(ConfigReader& c, ModelConfig& model, std::int64_t n_experts, std::int64_t top_k,
+                       std::int64_t d_ff, std::optional<std::int64_t> d_ff_shared) {
+  MoeConfig moe;
+  moe.n_experts = c.size_or("num_experts", n_experts);
+  moe.top_k = c.size_or("num_experts_per_tok", top_k);
+  moe.renormalize = c.flag_or("norm_topk_prob", false);
+  moe.expert = *find<DenseConfig>(model.blocks[0]);
+  if (d_ff_shared) {
+    moe.shared = moe.expert;
+    moe.shared->d_ff = c.size_or("shared_expert_intermediate_size", *d_ff_shared);
+  }
+  moe.expert.d_ff = c.size_or("moe_intermediate_size", d_ff);
+  for (const char* key : {"output_router_logits", "router_aux_loss_coef"}) c.ignore(key);  // training
+  const std::int64_t step = c.size_or("decoder_sparse_step", 1);
+  std::vector<std::int64_t> dense = c.sizes_or_empty("mlp_only_layers");
+  std::sort(dense.begin(), dense.end());
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    const bool is_dense = std::binary_search(dense.begin(), dense.end(), layer) || (layer + 1) % step != 0;
+    if (!is_dense) model.blocks[i].sublayers.back().what = moe;
+  }
+}
+
+}  // namespace vitrine

@@ -1,0 +1,202 @@
+#include "checkpoint/hugging_face/writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/file_writer.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_rules.h"
+#include "model/count.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t kElementsPerChunk = std::int64_t{1} << 21;
+
+/// Consecutive rows of a parameter in a stored tensor.
+struct Part {
+  std::size_t param = 0;
+  std::int64_t first = 0;
+  std::int64_t rows = 0;
+};
+
+/// A stored tensor, and the source of its rows.
+struct Stored {
+  std::string name;
+  std::vector<Part> parts;
+  PlaceShape shape;
+};
+
+/// The tensors of a model of this config in that form, in the order of the family's table.
+std::vector<Stored> stored_tensors(const Family& family, const std::optional<StoredForm>& as,
+                                   const ModelConfig& config) {
+  std::map<std::string, std::pair<std::size_t, Shape>> params;
+  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
+    const std::size_t index = params.size();
+    params.emplace(name, std::pair{index, shape});
+  });
+  std::vector<Stored> tensors;
+  std::set<std::string> written;  // parameters, of which a table may have several names
+  const auto add = [&](const TensorPlace& place) {
+    if (as && !as->names.contains(place.stored)) return;
+    std::vector<std::size_t> indices;
+    std::vector<Shape> shapes;
+    for (const std::string& ours : place.ours) {
+      const auto it = params.find(ours);
+      if (it == params.end() || written.contains(ours)) return;  // this config has no such parameter
+      const auto& [index, shape] = it->second;
+      indices.push_back(index);
+      shapes.push_back(shape);
+    }
+    written.insert(place.ours.begin(), place.ours.end());
+    Stored stored{place.stored, {}, shape_of(place, config, shapes)};
+    for (const RowRun& run : row_runs(place, config, shapes)) {
+      stored.parts.push_back({indices[run.part], run.first, run.count});
+    }
+    tensors.push_back(std::move(stored));
+  };
+  const std::string_view prefix = as ? std::string_view(as->prefix) : family.prefixes.front();
+  for (const TensorRule& rule : family.tensors) for_each_place(rule, prefix, config, add);
+  return tensors;
+}
+
+class TensorStream {
+ public:
+  TensorStream(TensorSink& sink, const ParamValues& values, ThreadPool& pool)
+      : sink_(sink), values_(values), pool_(pool) {}
+
+  /// Writes one tensor, a chunk of its stored rows at a time.
+  template <class Report>
+  void write(const Stored& stored, DType dtype, Report&& report) {
+    dtype_ = dtype;
+    sink_.begin(stored.name, dtype_, stored.shape.stored);
+    const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
+    const std::int64_t n_lines = transposed ? cols : rows;
+    const std::int64_t line = transposed ? rows : cols;
+    const std::int64_t step = std::max<std::int64_t>(1, kElementsPerChunk / line);
+    for (std::int64_t first = 0; first < n_lines; first += step) {
+      const std::int64_t n = std::min(step, n_lines - first);
+      buffer_.resize(static_cast<std::size_t>(n * line));
+      if (is_vector) {
+        fill_vector(stored, first, n);
+      } else if (transposed) {
+        fill_columns(stored, first, n);
+      } else {
+        fill_rows(stored, first, n);
+      }
+      append(n * line);
+      report(n * line);
+    }
+  }
+
+ private:
+  /// The parameter that holds row `row` of the tensor, its row there, and the number of rows from it on.
+  static Part place(const Stored& stored, std::int64_t row) {
+    auto part = stored.parts.begin();
+    for (; row >= part->rows; ++part) row -= part->rows;
+    return {part->param, part->first + row, part->rows - row};
+  }
+
+  void fill_vector(const Stored& stored, std::int64_t first, std::int64_t n) {
+    for (std::int64_t i = 0; i < n;) {
+      const Part at = place(stored, first + i);
+      const std::int64_t run = std::min(at.rows, n - i);
+      values_(at.param, 0, at.first, {buffer_.data() + i, static_cast<std::size_t>(run)});
+      i += run;
+    }
+  }
+
+  void fill_rows(const Stored& stored, std::int64_t first, std::int64_t n) {
+    pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Part at = place(stored, first + i);
+        values_(at.param, at.first, 0,
+                {buffer_.data() + i * stored.shape.cols, static_cast<std::size_t>(stored.shape.cols)});
+      }
+    });
+  }
+
+  /// Columns [first, first + n) of the parameters, as rows of the file.
+  void fill_columns(const Stored& stored, std::int64_t first, std::int64_t n) {
+    pool_.parallel_for(stored.shape.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> run(static_cast<std::size_t>(n));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Part at = place(stored, i);
+        values_(at.param, at.first, first, run);
+        for (std::int64_t c = 0; c < n; ++c)
+          buffer_[static_cast<std::size_t>(c * stored.shape.rows + i)] = run[static_cast<std::size_t>(c)];
+      }
+    });
+  }
+
+  void append(std::int64_t n) {
+    const std::span<const float> floats(buffer_.data(), static_cast<std::size_t>(n));
+    if (dtype_ == DType::f32) return sink_.append(std::as_bytes(floats));
+    halves_.resize(floats.size());
+    pool_.parallel_for(n, 1 << 14, [&](std::int64_t begin, std::int64_t end, int) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        halves_[i] = dtype_ == DType::bf16 ? bf16_from_float(floats[i]) : f16_from_float(floats[i]);
+      }
+    });
+    sink_.append(std::as_bytes(std::span(halves_)));
+  }
+
+  TensorSink& sink_;
+  DType dtype_ = DType::f32;  // of the current tensor
+  const ParamValues& values_;
+  ThreadPool& pool_;
+  std::vector<float> buffer_;
+  std::vector<std::uint16_t> halves_;
+};
+
+}  // namespace
+
+namespace {
+
+void write_tensors(TensorSink& sink, const std::vector<Stored>& tensors, const Family& family,
+                   const ModelConfig& config, DType dtype, const ParamValues& values, ThreadPool& pool,
+                   const ReportProgress& report, const std::optional<StoredForm>& as) {
+  std::int64_t total = 0;
+  for (const Stored& stored : tensors) total += stored.shape.rows * stored.shape.cols;
+  if (!as && total != count_params(config)) {
+    throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
+                        count_params(config));
+  }
+  TensorStream stream(sink, values, pool);
+  std::int64_t done = 0;
+  for (const Stored& stored : tensors) {
+    const bool has_own = as && as->types.contains(stored.name);
+    stream.write(stored, has_own ? as->types.at(stored.name) : dtype, [&](std::int64_t n) {
+      done += n;
+      if (report) report(done, total);
+    });
+  }
+}
+
+}  // namespace
+
+void write_hugging_face_tensors(TensorSink& sink, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool, const std::optional<StoredForm>& as) {
+  write_tensors(sink, stored_tensors(family, as, config), family, config, dtype, values, pool, {}, as);
+}
+
+void write_hugging_face_tensors(const std::string& path, const Family& family, const ModelConfig& config, DType dtype,
+                                const ParamValues& values, ThreadPool& pool, const ReportProgress& report,
+                                const std::optional<StoredForm>& as) {
+  const std::vector<Stored> tensors = stored_tensors(family, as, config);
+  SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
+  write_tensors(writer, tensors, family, config, dtype, values, pool, report, as);
+  writer.commit();
+}
+
+void write_config_json(const std::string& path, const Family& family, Json config, DType dtype) {
+  config.erase("dtype");
+  config["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
+  if (!config.contains("architectures")) config["architectures"] = {std::string(family.architecture)};
+  write_file(path, config.dump(2) + "\n");
+}
+
+}  // namespace vitrine

@@ -1,0 +1,176 @@
+#include "tokenizer/read/gguf_vocab.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "base/error.h"
+#include "tokenizer/algorithms/bpe.h"
+#include "tokenizer/algorithms/piece_table.h"
+#include "tokenizer/read/gguf_pre.h"
+
+namespace vitrine {
+namespace {
+
+// Pieces that llama.cpp treats as control tokens whatever their type in the file: tokens that end a turn or a text, and
+// fill-in-the-middle tokens. Those of the first list also stop generation.
+constexpr std::string_view kEndPieces[] = {
+    "<|eot_id|>",    "<|im_end|>",      "<|end|>",
+    "<end_of_turn>", "<|endoftext|>",   "<|eom_id|>",
+    "<EOT>",         "_<EOT>",          "<|fim_pad|>",
+    "<fim-pad>",     "<PAD>",           "<|fim_repo|>",
+    "<fim-repo>",    "<REPO>",          "<|file_sep|>",
+    "<|repo_name|>", "<|end_of_text|>", "<end_of_utterance>",
+    "<fim_pad>",     "<reponame>",      "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+constexpr std::string_view kControlPieces[] = {
+    "<|fim_prefix|>", "<fim-prefix>", "<\uFF5Cfim\u2581begin\uFF5C>", "<PRE>",
+    "<|fim_suffix|>", "<fim-suffix>", "<\uFF5Cfim\u2581hole\uFF5C>",  "<SUF>",
+    "<|fim_middle|>", "<fim-middle>", "<\uFF5Cfim\u2581end\uFF5C>",   "<MID>"};
+
+/// Throws unless the array has one element for each token. Called before the array is decoded.
+void check_count(const GgufMetadata& metadata, std::string_view key, std::uint64_t n_tokens) {
+  const GgufValue* value = metadata.find(key);
+  if (value != nullptr && value->count != n_tokens) {
+    throw BadCheckpoint(metadata.path(), "expected {} elements in {}, got {}", n_tokens, key, value->count);
+  }
+}
+
+std::vector<GgufVocabulary::Piece> read_pieces(const GgufMetadata& metadata) {
+  const GgufValue* list = metadata.find("tokenizer.ggml.tokens");
+  if (list == nullptr) throw BadCheckpoint(metadata.path(), "expected tokenizer.ggml.tokens, got none");
+  if (list->count == 0 || list->count > kMaxPieces) {
+    throw BadCheckpoint(metadata.path(), "expected 1 to {} tokens, got {}", kMaxPieces, list->count);
+  }
+  check_count(metadata, "tokenizer.ggml.scores", list->count);
+  check_count(metadata, "tokenizer.ggml.token_type", list->count);
+  const auto texts = metadata.strings("tokenizer.ggml.tokens").value();
+  const auto scores = metadata.floats("tokenizer.ggml.scores");
+  const auto types = metadata.integers("tokenizer.ggml.token_type");
+
+  std::vector<GgufVocabulary::Piece> pieces(texts.size());
+  if (list->bytes.size() > kMaxVocabularyBytes + 8 * texts.size()) {
+    throw BadCheckpoint(metadata.path(), "expected at most {} bytes of tokens, got {}", kMaxVocabularyBytes,
+                        list->bytes.size() - 8 * texts.size());
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    pieces[i].text = texts[i].empty() ? fmt::format("[EMPTY_{}]", i) : std::string(texts[i]);
+    if (texts[i].size() > kMaxPieceBytes) {
+      throw BadCheckpoint(metadata.path(), "expected at most {} bytes for token {}, got {}", kMaxPieceBytes, i,
+                          texts[i].size());
+    }
+    if (scores) pieces[i].score = (*scores)[i];
+    if (std::isnan(pieces[i].score)) throw BadCheckpoint(metadata.path(), "expected a score for token {}, got nan", i);
+    if (!types) continue;
+    if ((*types)[i] < 1 || (*types)[i] > 6) {
+      throw BadCheckpoint(metadata.path(), "expected a type from 1 to 6 for token {}, got {}", i, (*types)[i]);
+    }
+    pieces[i].type = static_cast<PieceType>((*types)[i]);
+  }
+  return pieces;
+}
+
+std::optional<std::int32_t> read_id(const GgufMetadata& metadata, std::string_view key, std::size_t n_tokens) {
+  const auto id = metadata.integer(key);
+  if (!id) return std::nullopt;
+  if (*id < 0 || static_cast<std::uint64_t>(*id) >= n_tokens) {
+    throw BadCheckpoint(metadata.path(), "expected an id from 0 to {} for {}, got {}", n_tokens - 1, key, *id);
+  }
+  return static_cast<std::int32_t>(*id);
+}
+
+/// Sets the stop ids, those of the file and of kEndPieces, and makes the pieces of both lists control tokens.
+void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
+  if (v.eos) v.stop_ids.push_back(*v.eos);
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    if (const auto id = read_id(metadata, key, v.pieces.size())) v.stop_ids.push_back(*id);
+  }
+  const auto make_control = [&](std::string_view text) -> std::optional<std::int32_t> {
+    const std::int32_t id = ids.find(text);
+    if (id == kNoId) return std::nullopt;
+    v.pieces[static_cast<std::size_t>(id)].type = PieceType::control;
+    return id;
+  };
+  for (const std::string_view text : kEndPieces) {
+    if (const auto id = make_control(text)) v.stop_ids.push_back(*id);
+  }
+  for (const std::string_view text : kControlPieces) make_control(text);
+  std::sort(v.stop_ids.begin(), v.stop_ids.end());
+  v.stop_ids.erase(std::unique(v.stop_ids.begin(), v.stop_ids.end()), v.stop_ids.end());
+}
+
+/// Sets strip_left and strip_right, which are not in the file, by the pre-tokenizer or the model's name, as llama.cpp
+/// does.
+void set_strips(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
+  if (v.pre == "jina-v2-de" || v.pre == "jina-v2-es" || v.pre == "jina-v2-code") {
+    const std::int32_t mask = ids.find("<mask>");
+    if (mask != kNoId) v.pieces[static_cast<std::size_t>(mask)].strip_left = true;
+    return;
+  }
+  std::string name(metadata.string("general.name").value_or(""));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (name.find("phi-3") == name.npos && name.find("phi3") == name.npos) return;
+  for (GgufVocabulary::Piece& piece : v.pieces) {
+    const bool is_special = piece.is_control() || piece.type == PieceType::user_defined || piece.text == "</s>";
+    piece.strip_right = is_special && piece.text != "<unk>" && piece.text != "<s>" && piece.text != "<|endoftext|>";
+  }
+}
+
+GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
+  GgufVocabulary v;
+  v.pieces = read_pieces(metadata);
+  PieceTable ids;
+  for (std::size_t i = 0; i < v.pieces.size(); ++i) {
+    const std::string& text = v.pieces[i].text;
+    if (ids.add(text, static_cast<std::int32_t>(i))) continue;
+    throw BadCheckpoint(metadata.path(), "tokens {} and {} have the same text", ids.find(text), i);
+  }
+  const auto standard = [&](std::int32_t id) -> std::optional<std::int32_t> {
+    if (!is_spm || static_cast<std::size_t>(id) >= v.pieces.size()) return std::nullopt;
+    return id;
+  };
+  const auto id = [&](const char* key, std::int32_t usual) {
+    const auto given = read_id(metadata, key, v.pieces.size());
+    return given ? given : standard(usual);
+  };
+  v.bos = id("tokenizer.ggml.bos_token_id", 1);
+  v.eos = id("tokenizer.ggml.eos_token_id", 2);
+  v.unk = id("tokenizer.ggml.unknown_token_id", 0);
+  v.pre = metadata.string("tokenizer.ggml.pre").value_or("");
+  find_stop_ids(metadata, ids, v);
+  set_strips(metadata, ids, v);
+  return v;
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata) {
+  const auto kind = metadata.string("tokenizer.ggml.model");
+  if (!kind || *kind == "no_vocab" || *kind == "none") {
+    throw BadInput(metadata.path(), "the GGUF file contains no tokenizer; give --tokenizer or --ids");
+  }
+  const bool is_spm = *kind == "llama";
+  if (!is_spm && *kind != "gpt2") {
+    throw Unsupported(metadata.path(), "the tokenizer kind \"{}\" of a GGUF file is not supported; give --tokenizer",
+                      *kind);
+  }
+  GgufVocabulary v = read_vocabulary(metadata, is_spm);
+  const PreTokenizerRule* rule = is_spm ? nullptr : &gguf_pre_tokenizer(v.pre, metadata.path());
+  v.add_bos = metadata.boolean("tokenizer.ggml.add_bos_token").value_or(is_spm || rule->add_bos);
+  v.add_eos = metadata.boolean("tokenizer.ggml.add_eos_token").value_or(false);
+  v.add_space_prefix = metadata.boolean("tokenizer.ggml.add_space_prefix").value_or(is_spm);
+  if ((v.add_bos && !v.bos) || (v.add_eos && !v.eos)) {
+    throw BadCheckpoint(metadata.path(), "expected the id of {}, which is added to texts, got none",
+                        v.add_bos && !v.bos ? "BOS" : "EOS");
+  }
+  if (is_spm) return make_gguf_spm_tokenizer(std::move(v), metadata.path());
+  const GgufValue* merges = metadata.find("tokenizer.ggml.merges");
+  if (merges == nullptr) throw BadCheckpoint(metadata.path(), "expected tokenizer.ggml.merges, got none");
+  if (merges->count > MergeTable::kMaxMerges) {
+    throw BadCheckpoint(metadata.path(), "expected at most {} merges, got {}", MergeTable::kMaxMerges, merges->count);
+  }
+  return make_gguf_bpe_tokenizer(std::move(v), metadata.strings("tokenizer.ggml.merges").value(), metadata.path());
+}
+
+}  // namespace vitrine

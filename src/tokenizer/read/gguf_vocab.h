@@ -1,0 +1,46 @@
+// The tokenizer of a GGUF file: the keys tokenizer.ggml.*, interpreted as in llama.cpp.
+//
+// `tokenizer.ggml.model` is the kind. The supported kinds are "llama" (SentencePiece's BPE, used for unigram models,
+// too) and "gpt2" (byte-level BPE with the pre-tokenizer `tokenizer.ggml.pre`). If the file names no pre-tokenizer,
+// llama.cpp falls back to a default one; vitrine rejects the file, because the ids would be wrong. Source:
+// ggml-org/llama.cpp, src/llama-vocab.cpp.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/gguf.h"
+#include "tokenizer/read/sentencepiece_model.h"
+#include "tokenizer/tokenizer.h"
+
+namespace vitrine {
+
+/// The common part of both kinds.
+struct GgufVocabulary {
+  struct Piece : VocabularyPiece {
+    bool strip_left = false;   ///< Whether a match in a text includes the white space before it.
+    bool strip_right = false;  ///< The same for the white space after it.
+  };
+  std::vector<Piece> pieces;
+  std::string pre;  ///< tokenizer.ggml.pre
+  std::optional<std::int32_t> bos, eos, unk;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = false;
+  std::vector<std::int32_t> stop_ids;  ///< Ascending.
+};
+
+/// Reads the tokenizer of a GGUF file. Throws BadInput if it has none, BadCheckpoint if it is malformed, Unsupported
+/// for unknown kinds and pre-tokenizers.
+std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata);
+
+/// The constructors of the two kinds. Each of the `merges` is "left right".
+std::unique_ptr<const Tokenizer> make_gguf_spm_tokenizer(GgufVocabulary vocabulary, std::string_view path);
+std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabulary,
+                                                         const std::vector<std::string_view>& merges,
+                                                         std::string_view path);
+
+}  // namespace vitrine

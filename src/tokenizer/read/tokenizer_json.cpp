@@ -1,0 +1,248 @@
+#include "tokenizer/read/tokenizer_json.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/algorithms/subword_model.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/post_processor.h"
+#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/read/json_fields.h"
+#include "tokenizer/split.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine {
+namespace {
+
+/// The components of a tokenizer.json.
+struct Parts {
+  std::unique_ptr<const Normalizer> normalizer;  // may be null
+  PreTokenizers pre_tokenizers;
+  std::unique_ptr<const SubwordModel> model;
+  AddedTokens added;
+  PostProcessor post_processor;
+  Decoder decoder;
+  std::unique_ptr<const Tokenizer> target = nullptr;  // null: the tokenizer itself
+};
+
+class JsonTokenizer final : public Tokenizer {
+ public:
+  explicit JsonTokenizer(Parts parts);
+
+  std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
+  std::string bytes(std::int32_t id) const override;
+  std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
+  bool keeps_start(std::int32_t id) const override { return is_control(id); }
+  std::int64_t vocab_size() const override { return vocab_size_; }
+  std::optional<std::int32_t> bos() const override { return bos_; }
+  const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
+
+ private:
+  /// One call of encode.
+  struct Job {
+    const SpecialRule& rule;
+    SubwordWorkspace& workspace;
+    EncodingRecorder* recorder;
+    std::vector<std::int32_t>& ids;
+  };
+
+  std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
+                                   EncodingRecorder* recorder) const override;
+  PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const override;
+  void encode_text(std::string_view text, Job& job) const;
+  std::string_view piece_view(std::int32_t id) const;
+  bool is_control(std::int32_t id) const;  ///< Whether `id` is a special added token, which decoding omits.
+  void encode_valid(std::string_view text, bool at_start, Job& job) const;
+  void encode_raw(std::string_view text, bool at_start, Job& job) const;
+  void encode_word(std::string_view word, Job& job) const;
+
+  Parts parts_;
+  bool is_byte_level_;
+  std::int64_t vocab_size_;
+  std::optional<std::int32_t> bos_;
+  std::vector<std::int32_t> stop_ids_;  // empty: other files of a checkpoint define them
+  mutable ObjectPool<SubwordWorkspace> workspaces_;
+};
+
+JsonTokenizer::JsonTokenizer(Parts parts) : Tokenizer(std::move(parts.target)), parts_(std::move(parts)) {
+  is_byte_level_ = parts_.pre_tokenizers.is_byte_level();
+  vocab_size_ = parts_.model->pieces().size();
+  for (const AddedToken& token : parts_.added.tokens()) vocab_size_ = std::max(vocab_size_, std::int64_t{token.id} + 1);
+  if (!parts_.post_processor.before.empty()) bos_ = parts_.post_processor.before.front();
+}
+
+std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, const SpecialRule& rule,
+                                                EncodingRecorder* recorder) const {
+  const auto lease = workspaces_.lease();
+  std::vector<std::int32_t> ids;
+  ids.reserve(text.size() / 4 + 16);
+  lease->bpe.recorder = recorder;
+  Job job = {rule, *lease, recorder, ids};
+  const auto put = [&](const std::vector<std::int32_t>& added) {
+    if (rule.policy != SpecialTokens::apply) return;
+    for (const std::int32_t id : added) add_token(id, Explanation::Token::From::policy, ids, recorder);
+  };
+  put(parts_.post_processor.before);
+  encode_text(text, job);
+  put(parts_.post_processor.after);
+  return ids;
+}
+
+PairEncoding JsonTokenizer::encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const {
+  if (!parts_.post_processor.pair) return Tokenizer::encode_texts(a, b, policy);
+  const auto lease = workspaces_.lease();
+  lease->bpe.recorder = nullptr;
+  PairEncoding result;
+  const SpecialRule rule = policy;
+  Job job = {rule, *lease, nullptr, result.ids};
+  for (const PairPart& part : *parts_.post_processor.pair) {
+    if (part.kind != PairPart::Kind::added) {
+      encode_text(part.kind == PairPart::Kind::first ? a : b, job);
+    } else if (policy == SpecialTokens::apply) {
+      result.ids.insert(result.ids.end(), part.ids.begin(), part.ids.end());
+    }
+    result.types.resize(result.ids.size(), part.type);
+  }
+  return result;
+}
+
+/// Appends the ids of a text without those of a template.
+void JsonTokenizer::encode_text(std::string_view text, Job& job) const {
+  if (is_valid_utf8(text)) {
+    encode_valid(text, true, job);
+  } else if (is_byte_level_) {
+    for_each_valid_run(
+        text, [&](std::string_view run) { encode_valid(run, run.data() == text.data(), job); },
+        [&](char byte) {
+          encode_word(byte_level({&byte, 1}), job);
+        });
+  } else {
+    std::string valid;
+    for_each_valid_run(
+        text, [&](std::string_view run) { valid += run; }, [&](char) { valid += "\uFFFD"; });
+    if (job.recorder != nullptr) job.recorder->normalized("U+FFFD for invalid UTF-8", text, valid);
+    encode_valid(valid, true, job);
+  }
+}
+
+void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
+  parts_.added.split_raw(
+      text, job.rule, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
+      [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, job.ids, job.recorder); });
+}
+
+void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) const {
+  std::string buffer;
+  std::string_view normalized = text;
+  if (job.recorder != nullptr) job.recorder->part(text);
+  if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text), job.recorder);
+  const auto encode_part = [&](std::string_view part) {
+    parts_.pre_tokenizers(
+        part, at_start && part.data() == normalized.data(),
+        [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  };
+  parts_.added.split_normalized(normalized, job.rule, encode_part, [&](std::int32_t id) {
+    add_token(id, Explanation::Token::From::text, job.ids, job.recorder);
+  });
+}
+
+void JsonTokenizer::encode_word(std::string_view word, Job& job) const {
+  record_word(job.recorder, word, job.ids, [&] { parts_.model->encode(word, job.workspace, job.ids); });
+}
+
+std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
+  checked_index(id);
+  const AddedToken* added = parts_.added.find(id);
+  return added != nullptr ? std::string_view(added->content) : parts_.model->pieces().piece(id);
+}
+
+bool JsonTokenizer::is_control(std::int32_t id) const {
+  const AddedToken* added = parts_.added.find(id);
+  return added != nullptr && added->special;
+}
+
+std::string JsonTokenizer::bytes(std::int32_t id) const {
+  const std::string_view piece = piece_view(id);
+  if (is_control(id)) return "";
+  return parts_.decoder(piece, {false, {}});
+}
+
+std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
+  const std::string_view piece = piece_view(id);
+  if (is_control(id)) return "";
+  return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
+}
+
+/// Throws unless the ids that a template adds are those of tokens.
+void check_template(const PostProcessor& around, std::int64_t n_pieces, const AddedTokens& added,
+                    std::string_view path) {
+  const auto check = [&](std::int32_t id) {
+    const auto is_it = [id](const AddedToken& token) { return token.id == id; };
+    if (id < n_pieces || std::any_of(added.tokens().begin(), added.tokens().end(), is_it)) return;
+    throw BadCheckpoint(path, "the template adds the id {}, which no token has", id);
+  };
+  std::for_each(around.before.begin(), around.before.end(), check);
+  std::for_each(around.after.begin(), around.after.end(), check);
+  if (!around.pair) return;
+  for (const PairPart& part : *around.pair) std::for_each(part.ids.begin(), part.ids.end(), check);
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path,
+                                                      std::unique_ptr<const Tokenizer> target) {
+  return make_json_tokenizer(parse_tokenizer_document(file, path), path, std::move(target));
+}
+
+std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document, std::string_view path,
+                                                     std::unique_ptr<const Tokenizer> target) {
+  const JsonFields root(document.rest, "the tokenizer", path);
+  root.allow({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "model",
+              "post_processor", "decoder"});
+  const auto part = [&](std::string_view key) { return root.find(key) == nullptr ? Json() : *root.find(key); };
+  auto normalizer = parse_normalizer(part("normalizer"), path);
+  auto pre_tokenizers = parse_pre_tokenizers(part("pre_tokenizer"), path);
+  auto model = parse_subword_model(document, path);
+  AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
+  PostProcessor post_processor = parse_post_processor(part("post_processor"), path);
+  check_template(post_processor, model->pieces().size(), added, path);
+  return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model),
+                                               std::move(added), std::move(post_processor),
+                                               Decoder(part("decoder"), path), std::move(target)});
+}
+
+std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
+                                                        std::string_view merges, std::string_view merges_path) {
+  MergeList written;
+  if (merges.size() > kMaxTokenizerBytes) {
+    throw Unsupported(merges_path, "more than {} bytes of merges are not supported", kMaxTokenizerBytes);
+  }
+  while (!merges.empty()) {
+    const std::size_t end = std::min(merges.find('\n'), merges.size());
+    std::string_view line = merges.substr(0, end);
+    merges.remove_prefix(std::min(end + 1, merges.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("#version") || line.empty()) continue;
+    if (written.size() >= MergeTable::kMaxMerges) {
+      throw BadCheckpoint(merges_path, "expected at most {} merges", MergeTable::kMaxMerges);
+    }
+    add_merge_line(line, written, merges_path);
+  }
+  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  auto model = make_bpe_model(parse_vocab_json(vocab, vocab_path), written, {}, merges_path);
+  std::vector<AddedToken> added;
+  const char* const kEndOfText = "<|endoftext|>";
+  const std::int32_t end_of_text = model->pieces().find(kEndOfText);
+  if (end_of_text != kNoId) added.push_back({end_of_text, kEndOfText, false, false, false, false, true});
+  return std::make_unique<JsonTokenizer>(Parts{nullptr,
+                                               parse_pre_tokenizers(level, vocab_path),
+                                               std::move(model),
+                                               AddedTokens(std::move(added), nullptr),
+                                               {},
+                                               Decoder(level, vocab_path)});
+}
+
+}  // namespace vitrine
