@@ -118,9 +118,9 @@ void add_flow(Page& page, const Subject& s, const LayerGroup& group) {
   bool inside = false;
   for (const SiteLayout& site : site_layout(s.config, group.first())) {
     const SiteInfo& about = info(site.site.site);
-    if (about.site == Site::tokens || about.site == Site::loss) continue;
-    if (about.in_block != inside) table.rule();
-    inside = about.in_block;
+    if (site.site.site == Site::tokens || site.site.site == Site::loss) continue;
+    if (about.in_block() != inside) table.rule();
+    inside = about.in_block();
     table.add({(inside ? "  " : "") + short_name(site.site), to_string(site.shape), "f32", std::string(about.meaning)});
   }
   table.rule();

@@ -62,10 +62,10 @@ Json groups_json(const ModelConfig& config) {
     Json flow = Json::array();
     for (const SiteLayout& layout : site_layout(config, group.first())) {
       const SiteInfo& about = info(layout.site.site);
-      if (about.site == Site::tokens || about.site == Site::loss) continue;
+      if (layout.site.site == Site::tokens || layout.site.site == Site::loss) continue;
       flow.push_back({{"name", name_of(layout.site)},
                       {"shape", to_string(layout.shape)},
-                      {"in_block", about.in_block},
+                      {"in_block", about.in_block()},
                       {"meaning", about.meaning}});
     }
     groups.push_back({{"layers", group.layers},

@@ -10,6 +10,8 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "generate/options.h"
+#include "model/sites.h"
+#include "ops/attention_sites.h"
 #include "pass/sites.h"
 
 namespace vitrine::cli {
@@ -87,13 +89,14 @@ std::string commands_page(const CommandPage& program) {
 }
 
 /// The table of the sites that `id_of` names for each kind.
-Table sites_table(const std::function<std::optional<SiteId>(const SiteInfo&)>& id_of) {
+Table sites_table(const std::function<std::optional<SiteId>(Site)>& id_of) {
   Table table({{"site"}, {"shape"}, {"what it is"}});
-  for (const SiteInfo& site : all_sites()) {
-    const std::optional<SiteId> id = id_of(site);
+  for (const Site row : all_sites()) {
+    const std::optional<SiteId> id = id_of(row);
     if (!id) continue;
+    const SiteInfo& site = info(row);
     std::string name = name_of(*id);
-    if (site.in_block) name.replace(name.find(".0."), 3, ".N.");
+    if (site.in_block()) name.replace(name.find(".0."), 3, ".N.");
     table.add({in_code(name) + (site.on_demand ? " †" : ""), in_code(to_string(site.shape)), escaped(site.meaning)});
   }
   return table;
@@ -122,16 +125,15 @@ std::string sites_page() {
       "sites are the contributions of\nthe heads to the gradient of the residual stream; their sum is the contribution "
       "of "
       "attention.\n\n";
-  page += sites_table([](const SiteInfo& site) {
-            return site.site != Site::cross_attn_in ? std::optional(SiteId{site.site, 0}) : std::nullopt;
+  page += sites_table([](Site site) {
+            return site != AttentionSite::cross_attn_in ? std::optional(SiteId{site, 0}) : std::nullopt;
           }).markdown();
   page +=
       "\n## Cross-attention\n\nBetween attention and the MLP in every layer of a decoder that reads a source. Here the "
       "T of "
       "keys and values is the number of\ntokens of the source, and S its length.\n\n";
-  page += sites_table([](const SiteInfo& site) {
-            return in_cross_attention(site.site) ? std::optional(BlockSite{0, Stack::decoder, true}(site.site))
-                                                 : std::nullopt;
+  page += sites_table([](Site site) {
+            return in_cross_attention(site) ? std::optional(BlockSite{0, Stack::decoder, true}(site)) : std::nullopt;
           }).markdown();
   page += "\n† Costly: written only if a glob of `--sites` names it in full, as in `blocks.*.attn.hook_result`.\n";
   return page;

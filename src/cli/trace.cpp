@@ -64,7 +64,7 @@ Size size_of(const TraceOptions& o, const Session& session, const std::vector<Si
   const Model model = shape_model(session.whole_model->config());
   Recorder recorder(o.globs, writes, site_layers(model.config()), [&](const SiteId& id, const Tensor& value) {
     double share = 1;
-    if (rows && info(id.site).shape.dims()[0] != Dim::n) {
+    if (rows && info(id.site).shape.dims()[0] != dims::n) {
       share = static_cast<double>(rows->end - rows->begin) / static_cast<double>(n);
     }
     const int copies = o.has_gradients() && id.site != Site::tokens ? 2 : 1;

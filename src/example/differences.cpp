@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "model/mixers/experts/sites.h"
+#include "model/mixers/ffn/sites.h"
 
 namespace vitrine {
 namespace {
@@ -47,7 +49,7 @@ class Choices : public Taps {
 
   bool wants(const SiteId& id) const override {
     if (id.layer < 0) return false;
-    if (id.site == Site::expert_indices) return true;
+    if (id.site == ExpertSite::expert_indices) return true;
     if (!config_.layers.empty()) return false;
     const BlockConfig& block = config_.blocks[static_cast<std::size_t>(id.layer)];
     const auto* const moe = find<MoeConfig>(block);
@@ -55,10 +57,10 @@ class Choices : public Taps {
     if (dense == nullptr) return false;
     const DenseConfig& ffn = *dense;
     if (ffn.activation != Activation::relu) return false;
-    return id.site == Site::mlp_pre || id.site == (ffn.gated ? Site::expert_gate : Site::expert_pre);
+    return id.site == FfnSite::mlp_pre || id.site == (ffn.gated ? ExpertSite::expert_gate : ExpertSite::expert_pre);
   }
   Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
-    const bool is_expert = id.site == Site::expert_indices;
+    const bool is_expert = id.site == ExpertSite::expert_indices;
     for (const float x : value.values()) made.push_back(is_expert ? x : x > 0 ? 1.0f : 0.0f);
     return value;
   }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "generate/sequence.h"
+#include "model/sites.h"
 
 namespace vitrine {
 
@@ -36,10 +37,9 @@ std::shared_ptr<KvCache> Sequence::first_cache() const {
 /// Whether the taps want rows of the final norm or of the head, which have logits only.
 bool Sequence::taps_head() const {
   if (request_.taps == nullptr) return false;
-  for (int site = static_cast<int>(Site::final_scale); site <= static_cast<int>(Site::loss); ++site) {
-    if (request_.taps->wants({static_cast<Site>(site)})) return true;
-  }
-  return false;
+  return std::any_of(all_sites().begin(), all_sites().end(), [&](Site site) {
+    return info(site).place >= SitePlace::final_norm && request_.taps->wants({site});
+  });
 }
 
 bool Sequence::shares_prefixes() const {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/mixers/attention/split_heads.h"
+#include "ops/attention_sites.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -73,25 +74,12 @@ std::optional<TensorParallelModel::Divided> TensorParallelModel::divided(const S
   };
   const bool is_normed_whole =
       heads != nullptr && heads->qk_norm && heads->qk_norm->over == QkNormConfig::Over::all_heads;
-  switch (dim) {
-    case Dim::Nq:
-      if (is_normed_whole) return {};
-      [[fallthrough]];
-    case Dim::H:
-      return Divided{heads->n_heads, {Parts::Of::heads, at}};
-    case Dim::Nk:
-      if (is_normed_whole) return {};
-      [[fallthrough]];
-    case Dim::K:
-      return Divided{heads->n_kv_heads, {Parts::Of::kv_heads, at}};
-    case Dim::d:
-      return Divided{stack.d_model, {}};
-    case Dim::d_ff:
-    case Dim::d_fe:
-      return Divided{d_ff(), {}};
-    default:
-      return {};
-  }
+  if (is_normed_whole && (dim == dims::Nq || dim == dims::Nk)) return {};
+  if (dim == dims::Nq || dim == dims::H) return Divided{heads->n_heads, {Parts::Of::heads, at}};
+  if (dim == dims::Nk || dim == dims::K) return Divided{heads->n_kv_heads, {Parts::Of::kv_heads, at}};
+  if (dim == dims::d) return Divided{stack.d_model, {}};
+  if (dim == dims::d_ff || dim == dims::d_fe) return Divided{d_ff(), {}};
+  return {};
 }
 
 /// The taps of every rank see the whole value, so that all ranks continue with the same one.
@@ -116,7 +104,7 @@ Tensor TensorParallelModel::visit_part(Pass& p, const SiteId& id, const Tensor& 
   const Tensor result = p.taps->visit(p, id, whole.reshaped(shape));
   if (result.data == whole.data) return value;
   if (result.shape != shape) return result;  // an error of the caller
-  if (id.site == Site::attn_in) {            // a K/V head reads its first query head's copy
+  if (id.site == AttentionSite::attn_in) {   // a K/V head reads its first query head's copy
     const std::int64_t n_kv_heads = attention_at(of.parts.at)->n_kv_heads;
     if (ranks_.size() > n_kv_heads) {
       throw Unsupported(name_of(id), "expected at most {} ranks (the K/V heads) to write to it, got {}", n_kv_heads,

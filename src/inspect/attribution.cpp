@@ -6,6 +6,7 @@
 #include "base/exchanged.h"
 #include "checkpoint/param_rows.h"
 #include "inspect/edited_runs.h"
+#include "ops/attention_sites.h"
 #include "ops/by_head.h"
 
 namespace vitrine {
@@ -123,18 +124,18 @@ double divisor(const PositionValues& values, const NormSite& at) { return values
 
 /// What the heads of an attention sublayer write, and its bias, through the norm after it.
 std::vector<Part> heads_of(const Branch& s, const PositionValues& values, std::size_t d) {
-  const Vector& results = values[s.at(Site::result)];
+  const Vector& results = values[s.at(AttentionSite::result)];
   std::vector<Part> parts;
   for (std::size_t h = 0; h < results.size() / d; ++h) {
     const auto begin = results.begin() + static_cast<std::ptrdiff_t>(h * d);
     parts.push_back({s.name + ".head." + std::to_string(h), Vector(begin, begin + static_cast<std::ptrdiff_t>(d))});
-    parts.back().ablation.push_back(zeroed_head(s.at(Site::z), static_cast<std::int64_t>(h)));
+    parts.back().ablation.push_back(zeroed_head(s.at(AttentionSite::z), static_cast<std::int64_t>(h)));
   }
   const Param& bias = s.attention->wo.bias;
   Part all_biases{s.name + ".bias", {}};
   if (bias.present()) {
     all_biases.vector = floats_of(bias.view, 0);
-    all_biases.ablation.push_back(without_bias(s.at(Site::attn_proj), bias));
+    all_biases.ablation.push_back(without_bias(s.at(AttentionSite::attn_proj), bias));
     parts.push_back(all_biases);
   }
   if (s.norms->post) apply_norm(*s.norms->post, s.norm_params->post, divisor(values, s.post), parts);
@@ -167,7 +168,7 @@ std::vector<Part> embedding_of(const Model& model, const PositionValues& values)
   if (config.embedding.n_types > 0 && !config.encoder) add("type_embed", Site::type_embed);
   if (config.embedding.position_table || config.embedding.sinusoid) add("pos_embed", Site::pos_embed);
   if (config.embedding.norm) {
-    norm_stream(*config.embedding.norm, model.params().embed_norm, at(Norm::embed), values, "embed_norm.bias", parts);
+    norm_stream(*config.embedding.norm, model.params().embed_norm, at(norms::embed), values, "embed_norm.bias", parts);
   }
   return parts;
 }
@@ -176,11 +177,11 @@ std::vector<Part> embedding_of(const Model& model, const PositionValues& values)
 std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   const ModelConfig& config = model.config();
   const BlockSite top{-1, config.stack()};
-  std::vector<SiteId> sites = {top(Site::embed), top(Site::type_embed), top(Site::pos_embed), top(Norm::embed).scale,
-                               top(Norm::final).scale};
+  std::vector<SiteId> sites = {top(Site::embed), top(Site::type_embed), top(Site::pos_embed), top(norms::embed).scale,
+                               top(norms::final).scale};
   for (const Branch& s : branches_of(model)) {
     const bool splits = by_head && s.attention != nullptr;
-    sites.push_back(s.at(splits ? Site::z : s.out));
+    sites.push_back(s.at(splits ? AttentionSite::z : s.out));
     if (splits && s.norms->post) sites.push_back(s.post.scale);
     if (s.norms->sum) sites.push_back(s.sum.scale);
   }
@@ -211,7 +212,7 @@ const Param& unembedding(const Model& model) {
 void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId& id, const Tensor& row,
              PositionValues& values) {
   if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, row, values);
-  if (id.site != Site::z) return values.add(id, row);
+  if (id.site != AttentionSite::z) return values.add(id, row);
   const std::vector<std::int64_t> number = {position};
   const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
   const ArenaScope scope(pass.arena);
@@ -221,7 +222,7 @@ void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId
   for (std::size_t i = 0; i < sublayers.size(); ++i) {
     const AttentionParams* const attention = attention_params(sublayers[i], model.params().blocks[layer].sublayers[i]);
     if (attention == nullptr || names_of(sublayers[i]).is_cross != id.cross) continue;
-    values.add(at(Site::result), heads_out(pass, attention->wo, row));
+    values.add(at(AttentionSite::result), heads_out(pass, attention->wo, row));
   }
 }
 
@@ -230,7 +231,7 @@ PositionValues read_values(const GenerateContext& context, const Tokens& tokens,
   const Model& model = *context.model;
   PositionValues values;
   SiteReader reader(sites_of(model, by_head), [&](Pass& pass, const SiteId& id, const Tensor& value) {
-    const bool is_chosen = !info(id.site).in_block && id.site >= Site::final_scale;
+    const bool is_chosen = info(id.site).place >= SitePlace::final_norm;
     add_row(model, pass, position, id, is_chosen ? value : value.row_range(position, 1), values);
   });
   Arena arena;
@@ -270,7 +271,7 @@ std::vector<Part> parts_of(const Model& model, const PositionValues& values, boo
   }
   if (config.final_norm) {
     const BlockSite at{-1, config.stack()};
-    norm_stream(*config.final_norm, model.params().final_norm, at(Norm::final), values, "final_norm.bias", parts);
+    norm_stream(*config.final_norm, model.params().final_norm, at(norms::final), values, "final_norm.bias", parts);
   }
   return parts;
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kRowsPerPass = 512;
 
-bool is_in_head(const SiteId& id) { return !info(id.site).in_block && id.site >= Site::final_scale; }
+bool is_in_head(const SiteId& id) { return info(id.site).place >= SitePlace::final_norm; }
 
 bool is_at(const SiteEdit& edit, SiteId id) {
   id.segment = -1;
@@ -100,7 +100,7 @@ EditedRuns::EditedRuns(const GenerateContext& context, const Tokens& tokens, std
 /// Whether the keys and values before the first change are those of the unchanged run: no change of a pattern, whose
 /// columns are positions of the whole text.
 bool EditedRuns::can_share(const Edits& run) const {
-  const auto has_rows = [](const SiteEdit& edit) { return info(edit.site.site).shape.dims().front() == Dim::T; };
+  const auto has_rows = [](const SiteEdit& edit) { return info(edit.site.site).shape.dims().front() == dims::T; };
   return cache_ && std::all_of(run.begin(), run.end(), has_rows);
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "inspect/text_pass.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
@@ -89,7 +90,7 @@ std::vector<HeadScores> head_scores(const GenerateContext& context, const Tokens
   std::vector<SiteId> sites;
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     if (attention_of(config, i) != nullptr) {
-      sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(Site::pattern));
+      sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(AttentionSite::pattern));
     }
   }
   if (sites.empty()) throw Unsupported("heads", "the model has no attention heads");

@@ -29,10 +29,10 @@ std::vector<Extent> extents(const SiteShape& shape, const Shape& sizes) {
   std::vector<Extent> result;
   for (const Dim dim : shape.dims()) {
     const std::int64_t size = sizes[static_cast<int>(result.size())];
-    if (dim == Dim::T_1) {
+    if (dim == dims::T_1) {
       result.push_back({'T', -1});
-    } else if (dim == Dim::T || dim == Dim::S || dim == Dim::n) {
-      result.push_back({name_of(dim)[0], 0});
+    } else if (dim == dims::T || dim == dims::S || dim == dims::n) {
+      result.push_back({dim.name[0], 0});
     } else {
       result.push_back({0, size});
     }

@@ -8,12 +8,15 @@
 #include "base/nearest.h"
 #include "inspect/edited_runs.h"
 #include "inspect/objective.h"
+#include "model/mixers/ffn/sites.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
 
-constexpr std::array kPatchSites = {Site::resid_pre, Site::resid_mid, Site::resid_post, Site::attn_out, Site::mlp_out,
-                                    Site::z,         Site::q,         Site::k,          Site::v,        Site::pattern};
+constexpr Site kPatchSites[] = {Site::resid_pre,  Site::resid_mid,       Site::resid_post, AttentionSite::attn_out,
+                                FfnSite::mlp_out, AttentionSite::z,      AttentionSite::q, AttentionSite::k,
+                                AttentionSite::v, AttentionSite::pattern};
 
 bool is_by_head(Site site) { return info(site).shape.dims().size() == 3; }
 
@@ -51,13 +54,14 @@ PromptRun run_prompt(const GenerateContext& context, const Tokens& tokens, const
 /// `[T, n, dh]` or of `[H, T, S]`.
 template <class Body>
 void for_each_part(const Shape& shape, Site site, std::int64_t place, Body&& body) {
-  if (!is_by_head(site) || site == Site::pattern) return body(place * shape.count_from(1), shape.count_from(1));
+  if (!is_by_head(site) || site == AttentionSite::pattern)
+    return body(place * shape.count_from(1), shape.count_from(1));
   for (std::int64_t t = 0; t < shape[0]; ++t) body((t * shape[1] + place) * shape[2], shape[2]);
 }
 
 /// The number of places of a value.
 std::int64_t places_of(const Shape& shape, Site site) {
-  return is_by_head(site) && site != Site::pattern ? shape[1] : shape[0];
+  return is_by_head(site) && site != AttentionSite::pattern ? shape[1] : shape[0];
 }
 
 SiteEdit clean_value(const SiteId& site, const LayerValue& clean, std::int64_t place) {
@@ -117,7 +121,7 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
 bool has_site(const BlockConfig& block, Site site) {
   if (site == Site::resid_pre || site == Site::resid_mid || site == Site::resid_post) return true;
   const auto writes = [&](const Sublayer& sublayer) { return names_of(sublayer).out == site; };
-  return site == Site::attn_out || site == Site::mlp_out
+  return site == AttentionSite::attn_out || site == FfnSite::mlp_out
              ? std::any_of(block.sublayers.begin(), block.sublayers.end(), writes)
              : find<AttentionConfig>(block) != nullptr;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "model/sites.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -20,9 +21,9 @@ SiteLayers site_layers(const ModelConfig& config) {
 
 SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)
     : globs_(std::move(globs)), layers_(layers) {
-  for (const SiteInfo& site : all_sites()) {
-    const auto may = [&](const std::string& glob) { return may_match(glob, site.site); };
-    candidates_[static_cast<std::size_t>(site.site)] = globs_.empty() || std::any_of(globs_.begin(), globs_.end(), may);
+  for (const Site site : all_sites()) {
+    const auto may = [&](const std::string& glob) { return may_match(glob, site); };
+    candidates_.push_back(globs_.empty() || std::any_of(globs_.begin(), globs_.end(), may));
   }
 }
 
@@ -31,18 +32,19 @@ template <class Visit>
 void SiteSelection::for_each(const Sites& sites, Visit&& visit) const {
   const bool has_encoder = layers_.n_encoder_layers >= 0;
   const Stack own = has_encoder ? Stack::decoder : Stack::only;
-  const auto visit_layer = [&](const SiteInfo& site, BlockSite at) {
-    if (!site.in_expert()) visit(at(site.site));
-    if (at.stack == Stack::decoder && in_cross_attention(site.site)) visit(at.of_cross()(site.site));
-    if (!site.in_expert() || layers_.n_experts == 0) return;
-    visit(at.of_expert(site.site, SiteId::kShared));
-    for (int e = 0; e < layers_.n_experts; ++e) visit(at.of_expert(site.site, e));
+  const auto visit_layer = [&](Site site, BlockSite at) {
+    if (!info(site).in_expert()) visit(at(site));
+    if (at.stack == Stack::decoder && in_cross_attention(site)) visit(at.of_cross()(site));
+    if (!info(site).in_expert() || layers_.n_experts == 0) return;
+    visit(at.of_expert(site, SiteId::kShared));
+    for (int e = 0; e < layers_.n_experts; ++e) visit(at.of_expert(site, e));
   };
-  for (const SiteInfo& site : all_sites()) {
-    if (!sites[static_cast<std::size_t>(site.site)]) continue;
-    if (!site.in_block) {
-      visit(BlockSite{-1, in_head(site.site) ? Stack::only : own}(site.site));
-      if (has_encoder && !in_head(site.site)) visit(BlockSite{-1, Stack::encoder}(site.site));
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    if (!sites[i]) continue;
+    const Site site = all_sites()[i];
+    if (!info(site).in_block()) {
+      visit(BlockSite{-1, info(site).in_head() ? Stack::only : own}(site));
+      if (has_encoder && !info(site).in_head()) visit(BlockSite{-1, Stack::encoder}(site));
       continue;
     }
     for (int layer = 0; layer < layers_.n_layers; ++layer) visit_layer(site, {layer, own});
@@ -52,7 +54,7 @@ void SiteSelection::for_each(const Sites& sites, Visit&& visit) const {
 
 std::size_t SiteSelection::index(const SiteId& id) {
   const auto part = 2 * static_cast<std::size_t>(id.stack) + static_cast<std::size_t>(id.cross);
-  return (static_cast<std::size_t>(id.layer + 1) * 6 + part) * all_sites().size() + static_cast<std::size_t>(id.site);
+  return (static_cast<std::size_t>(id.layer + 1) * 6 + part) * all_sites().size() + number_of(id.site);
 }
 
 bool SiteSelection::is_chosen(const SiteId& id) const {
@@ -61,7 +63,7 @@ bool SiteSelection::is_chosen(const SiteId& id) const {
 }
 
 bool SiteSelection::contains(const SiteId& id) const {
-  if (!candidates_[static_cast<std::size_t>(id.site)]) return false;
+  if (!candidates_[number_of(id.site)]) return false;
   if (id.expert != SiteId::kNoExpert) return is_chosen(id);
   const std::size_t at = index(id);
   if (known_.size() <= at) known_.resize(at + 1);
@@ -93,7 +95,7 @@ std::optional<SiteId> SiteSelection::last() const {
 
 std::string SiteSelection::nearest_to(const std::string& glob) const {
   std::vector<std::string> names, last_parts;
-  for_each(Sites().set(), [&](const SiteId& id) {
+  for_each(Sites(all_sites().size(), true), [&](const SiteId& id) {
     names.push_back(name_of(id));
     last_parts.push_back(names.back().substr(names.back().rfind('.') + 1));
   });

@@ -11,6 +11,7 @@
 
 #include "inspect/site_write.h"
 #include "model/config.h"
+#include "model/sites.h"
 #include "pass/taps.h"
 
 namespace vitrine {
@@ -38,7 +39,7 @@ class SiteSelection {
   std::string nearest_to(const std::string& glob) const;
 
  private:
-  using Sites = std::bitset<static_cast<std::size_t>(Site::loss) + 1>;
+  using Sites = std::vector<bool>;  // in the order of all_sites()
 
   static std::size_t index(const SiteId& id);
   bool is_chosen(const SiteId& id) const;

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "inspect/site_write.h"
 #include "model/dry_run.h"
+#include "model/mixers/experts/sites.h"
+#include "ops/attention_sites.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -14,12 +16,12 @@ namespace {
 constexpr std::int64_t kAnyPosition[] = {0};
 
 bool is_strip(const SiteId& id) {
-  return id.site == Site::scores_raw || id.site == Site::scores || id.site == Site::pattern;
+  return id.site == AttentionSite::scores_raw || id.site == AttentionSite::scores || id.site == AttentionSite::pattern;
 }
 
 /// What a row of scores or of a pattern has at positions after the query's.
 float hidden_value(const SiteId& id) {
-  return id.site == Site::pattern ? 0.0f : -std::numeric_limits<float>::infinity();
+  return id.site == AttentionSite::pattern ? 0.0f : -std::numeric_limits<float>::infinity();
 }
 
 std::vector<std::string> globs_or_none(std::vector<std::string> globs) {
@@ -40,15 +42,15 @@ void refuse_write(const SiteWrite& write, const SiteId& id, bool knows_end) {
     throw BadInput("--set", "{}: {}: {}", write.text, name_of(id), why);
   };
   if (write.file != nullptr) refuse("values of a file cannot be written");
-  if (id.site == Site::tokens || id.site == Site::expert_indices || id.site == Site::expert_tokens) {
+  if (id.site == Site::tokens || id.site == ExpertSite::expert_indices || id.site == ExpertSite::expert_tokens) {
     refuse("ids and the choice of experts cannot be written");
   }
   const std::span<const Dim> dims = info(id.site).shape.dims();
   for (std::size_t i = 0; i < std::min(dims.size(), write.index.size()); ++i) {
     const SiteWrite::Range& range = write.index[i];
-    const bool is_token = dims[i] == Dim::T || dims[i] == Dim::S;
-    if (range.whole || (!is_token && dims[i] != Dim::n)) continue;
-    if (dims[i] == Dim::n) refuse("the tokens of an expert are written all or not at all");
+    const bool is_token = dims[i] == dims::T || dims[i] == dims::S;
+    if (range.whole || (!is_token && dims[i] != dims::n)) continue;
+    if (dims[i] == dims::n) refuse("the tokens of an expert are written all or not at all");
     if (knows_end) continue;
     if (range.begin < 0 || range.end < 0) refuse("a text that is being generated has no last token to count from");
     if (!range.open_end && range.begin >= range.end) refuse("the range of tokens is empty");
@@ -133,7 +135,7 @@ Tensor SequenceRecorder::visit(Pass& pass, const SiteId& id, const Tensor& value
   }
   if (selection_.contains(id)) {
     for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
-    if (pass.shapes_only && id.site == Site::scores_raw) {
+    if (pass.shapes_only && id.site == AttentionSite::scores_raw) {
       throw BadInput("--sites", "{}: the scores of later positions are not computed while a text is generated",
                      name_of(id));
     }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "model/sites.h"
 
 namespace vitrine {
 namespace {
@@ -168,8 +169,8 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const 
   for (int i = 0; i < rank; ++i) {
     const auto axis = static_cast<std::size_t>(i);
     const bool has_tokens =
-        !part.positions.empty() && axis < dims.size() && (dims[axis] == Dim::T || dims[axis] == Dim::S);
-    if (has_tokens && dims[axis] == Dim::T) positions[i] = part.positions;
+        !part.positions.empty() && axis < dims.size() && (dims[axis] == dims::T || dims[axis] == dims::S);
+    if (has_tokens && dims[axis] == dims::T) positions[i] = part.positions;
     const SiteWrite::Range range = axis < write.index.size() ? write.index[axis] : SiteWrite::Range{};
     changed[i] = resolve(write, range, id, value.shape, i, has_tokens);
   }

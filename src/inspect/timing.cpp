@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "ops/attention_sites.h"
+
 namespace vitrine {
 namespace {
 
@@ -110,7 +112,8 @@ void SiteClock::start() {
 bool SiteClock::wants(const SiteId& id) const {
   const SiteInfo& site = info(id.site);
   if (site.on_demand || site.in_expert()) return false;
-  if (id.site == Site::scores_raw || id.site == Site::scores || id.site == Site::pattern) return false;
+  if (id.site == AttentionSite::scores_raw || id.site == AttentionSite::scores || id.site == AttentionSite::pattern)
+    return false;
   return !site.name.ends_with("hook_scale") && !site.name.ends_with("hook_normalized") && id.site != Site::loss;
 }
 

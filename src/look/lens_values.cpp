@@ -8,6 +8,7 @@
 #include "inspect/patch.h"
 #include "inspect/text_pass.h"
 #include "look/figures.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
@@ -99,8 +100,8 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
     const std::span<const float> row = r.row(site, r.position);
     const auto n = static_cast<std::int64_t>(row.size());
     const std::int64_t heads =
-        id.site != Site::z ? 1 : attention_of(*r.facts.config, static_cast<std::size_t>(id.layer))->n_heads;
-    return rows.emplace_back(row, id.site == Site::z ? Shape{1, heads, n / heads} : Shape{1, n}).tensor;
+        id.site != AttentionSite::z ? 1 : attention_of(*r.facts.config, static_cast<std::size_t>(id.layer))->n_heads;
+    return rows.emplace_back(row, id.site == AttentionSite::z ? Shape{1, heads, n / heads} : Shape{1, n}).tensor;
   };
   std::vector<double> values;
   std::vector<std::string> names;

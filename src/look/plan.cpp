@@ -6,6 +6,7 @@
 #include "look/cells.h"
 #include "look/figures.h"
 #include "look/look.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
@@ -34,7 +35,7 @@ ElementCounts count_elements(const ModelConfig& config, std::int64_t n_tokens) {
     ++n.arrays;
     n.rows += all / n_tokens;
     if (is_drawn_row(config, name_of(layout.site))) n.drawn += all / n_tokens;
-    if (layout.site.site == Site::pattern) n.maps += all;
+    if (layout.site.site == AttentionSite::pattern) n.maps += all;
     if (layout.site.site != Site::unembed_out && layout.site.site != Site::logits) n.sites += all;
   };
   for (const LayerGroup& group : layer_groups(config)) {

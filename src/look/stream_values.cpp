@@ -6,6 +6,8 @@
 #include "inspect/recorder.h"
 #include "inspect/text_pass.h"
 #include "look/figures.h"
+#include "model/mixers/ffn/sites.h"
+#include "ops/attention_sites.h"
 #include "pass/taps.h"
 
 namespace vitrine {
@@ -58,42 +60,31 @@ class WithoutNorms : public Taps {
   }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& before) override {
     const Tensor value = writes_.wants(id) ? writes_.visit(pass, id, before) : before;
-    switch (id.site) {
-      case Site::ln1_out:
-      case Site::ln2_out:
-        if (id.site == Site::ln1_out || !config_.blocks[static_cast<std::size_t>(id.layer)].is_parallel()) {
-          deviations.push_back(deviation(stream_));
-        }
-        return of(pass, stream_, value);
-      case Site::mid_out:
-      case Site::post_out:
-        return of(pass, stream_, value);
-      case Site::ln1_post_out:
-      case Site::ln2_post_out:
-      case Site::q_norm_out:
-      case Site::k_norm_out:
-        return of(pass, before_norm_, value);
-      case Site::resid_pre:
-      case Site::resid_mid:
-      case Site::resid_post:
-        stream_.assign(value.values().begin(), value.values().end());
-        return value;
-      case Site::q:
-      case Site::k:
-      case Site::attn_proj:
-      case Site::mlp_proj:
-        before_norm_.assign(value.values().begin(), value.values().end());
-        kept_[static_cast<std::size_t>(id.site)] = before_norm_;
-        return value;
-      case Site::k_norm_scale:
-        before_norm_ = kept_[static_cast<std::size_t>(Site::k)];
-        return value;
-      case Site::q_norm_scale:
-        before_norm_ = kept_[static_cast<std::size_t>(Site::q)];
-        return value;
-      default:
-        return value;
+    const auto is = [&](auto... sites) { return ((id.site == Site(sites)) || ...); };
+    if (is(Site::ln1_out, Site::ln2_out)) {
+      if (is(Site::ln1_out) || !config_.blocks[static_cast<std::size_t>(id.layer)].is_parallel()) {
+        deviations.push_back(deviation(stream_));
+      }
+      return of(pass, stream_, value);
     }
+    if (is(Site::mid_out, Site::post_out)) return of(pass, stream_, value);
+    if (is(Site::ln1_post_out, Site::ln2_post_out, AttentionSite::q_norm_out, AttentionSite::k_norm_out)) {
+      return of(pass, before_norm_, value);
+    }
+    if (is(Site::resid_pre, Site::resid_mid, Site::resid_post)) {
+      stream_.assign(value.values().begin(), value.values().end());
+    } else if (is(AttentionSite::q)) {
+      before_norm_of_q_.assign(value.values().begin(), value.values().end());
+    } else if (is(AttentionSite::k)) {
+      before_norm_of_k_.assign(value.values().begin(), value.values().end());
+    } else if (is(AttentionSite::attn_proj, FfnSite::mlp_proj)) {
+      before_norm_.assign(value.values().begin(), value.values().end());
+    } else if (is(AttentionSite::q_norm_scale)) {
+      before_norm_ = before_norm_of_q_;
+    } else if (is(AttentionSite::k_norm_scale)) {
+      before_norm_ = before_norm_of_k_;
+    }
+    return value;
   }
 
   std::vector<double> deviations;
@@ -107,8 +98,7 @@ class WithoutNorms : public Taps {
 
   const ModelConfig& config_;
   Recorder& writes_;
-  std::vector<float> stream_, before_norm_;
-  std::array<std::vector<float>, 256> kept_;
+  std::vector<float> stream_, before_norm_, before_norm_of_q_, before_norm_of_k_;
 };
 
 /// σ of the input of each sublayer without norms; NaN from the first that float32 cannot represent.

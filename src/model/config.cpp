@@ -175,9 +175,9 @@ CacheLayerConfig cache_layer(const Sublayer& sublayer) {
 }
 
 SumSites sum_sites(const BlockConfig& block, std::size_t i) {
-  if (i + 1 == block.sublayers.size()) return {Site::resid_post, Norm::post, Site::normalized_resid_post};
+  if (i + 1 == block.sublayers.size()) return {Site::resid_post, norms::post, Site::normalized_resid_post};
   const std::optional<Site> sum = block.is_parallel() ? std::nullopt : std::optional(Site::resid_mid);
-  return {sum, Norm::mid, Site::normalized_resid_mid};
+  return {sum, norms::mid, Site::normalized_resid_mid};
 }
 
 int norm_number(const BlockConfig& block, std::size_t i) {

@@ -105,7 +105,7 @@ std::vector<Kind*> every(std::vector<BlockConfig>& blocks) {
 /// The sites of the sum of the stream and a sublayer's output.
 struct SumSites {
   std::optional<Site> sum;  ///< Absent in the middle of a parallel block.
-  Norm norm;                ///< Of the sum.
+  NormSites norm;           ///< Of the sum.
   Site normalized;
 };
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/exchanged.h"
 #include "model/finite.h"
+#include "model/sites.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/route.h"
@@ -40,12 +41,10 @@ void deliver(Pass& p, std::int64_t first, std::span<const std::int64_t> numbers,
 /// Whether a tap wants the values of all rows.
 bool is_head_tapped(const Pass& p, const ModelConfig& c) {
   if (p.taps == nullptr) return false;
-  for (int site = static_cast<int>(Site::final_scale); site <= static_cast<int>(Site::loss); ++site) {
-    const auto own = static_cast<Site>(site);
-    const bool in_stack = own <= Site::final_out;
-    if (p.wants(in_stack ? BlockSite{-1, c.stack()}(own) : top(own))) return true;
-  }
-  return false;
+  return std::any_of(all_sites().begin(), all_sites().end(), [&](Site site) {
+    if (info(site).place == SitePlace::final_norm) return p.wants(BlockSite{-1, c.stack()}(site));
+    return info(site).in_head() && p.wants(top(site));
+  });
 }
 
 /// The rows whose losses count, in ascending order; all rows if a receiver or a tap wants the others, too.
@@ -183,7 +182,7 @@ Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tenso
   if (!c.transform) return x;
   const Tensor pre = p.tap(top(Site::head_pre), linear(p, w.head_dense, x));
   const Tensor post = p.tap(top(Site::head_post), activate(p, c.transform->activation, pre));
-  return norm(p, BlockSite{}(Norm::head), c.transform->norm, w.head_norm, post);
+  return norm(p, BlockSite{}(norms::head), c.transform->norm, w.head_norm, post);
 }
 
 /// `[n, vocab_size]` from normed rows `[n, d_model]`, which are rows `numbers` of the pass; in `into`, if it has data.
@@ -223,7 +222,7 @@ std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const Mode
 
 /// Rows of the stream after the last block, normed.
 Tensor normed_rows(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows) {
-  return norm(p, BlockSite{-1, c.stack()}(Norm::final), c.final_norm, w.final_norm, rows);
+  return norm(p, BlockSite{-1, c.stack()}(norms::final), c.final_norm, w.final_norm, rows);
 }
 
 void deliver_hidden(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/head.h"
+#include "model/sites.h"
 #include "model/stack.h"
 
 namespace vitrine {
@@ -50,8 +51,8 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   SiteId after = *last;
   after.segment = -1;
   after.expert = SiteId::kNoExpert;
-  after.site = static_cast<Site>(static_cast<int>(last->site) + 1);
-  if (!info(after.site).in_block) after = BlockSite{last->layer + 1, last->stack}(Site::resid_pre);
+  after.site = all_sites()[number_of(last->site) + 1];
+  if (!info(after.site).in_block()) after = BlockSite{last->layer + 1, last->stack}(Site::resid_pre);
   return precedes(end, after) && last->layer >= 0 ? after : end;
 }
 
@@ -146,8 +147,8 @@ Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const 
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
   }
   const BlockSite at{-1, Stack::encoder};
-  if (p.ends_before(at(Norm::final).scale)) return x;
-  x = norm(p, at(Norm::final), c.final_norm, w.final_norm, x);
+  if (p.ends_before(at(norms::final).scale)) return x;
+  x = norm(p, at(norms::final), c.final_norm, w.final_norm, x);
   if (p.receive_hidden) p.receive_hidden(x);
   return x;
 }

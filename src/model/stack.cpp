@@ -133,7 +133,7 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
     x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *w.sinusoids, ids, x.row_size(), positions, at.stack)));
   }
   const Shape rows{x.rows() * c.context, stack.d_model};  // each token's embedding has a norm of its own
-  x = norm(p, at(Norm::embed), c.norm, w.embed_norm, x.reshaped(rows)).reshaped(x.shape);
+  x = norm(p, at(norms::embed), c.norm, w.embed_norm, x.reshaped(rows)).reshaped(x.shape);
   x = dropout(p, at(Site::embed), x);
   check_finite(p, at(Site::embed), x);
   return x;

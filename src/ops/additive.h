@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/attend.h"
+#include "ops/attention_sites.h"
 #include "ops/linear.h"
 
 namespace vitrine {
@@ -66,7 +67,7 @@ class AdditiveAttention {
   void score(const Source& s, const float* query, float* strip, float* scratch) const;
   void read_row(const Row& row, const float* query, float* context, float* scratch);
   void row_backward(const Row& row, const float* dcontext, float* dquery, float* dv, float* scratch) const;
-  SiteId site(std::size_t segment) const { return at_(Site::pattern, static_cast<int>(segment)); }
+  SiteId site(std::size_t segment) const { return at_(AttentionSite::pattern, static_cast<int>(segment)); }
 
   Pass& p_;
   BlockSite at_;

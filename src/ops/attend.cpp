@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/attention_sites.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/segment_attention.h"
@@ -264,18 +265,18 @@ std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& 
     of.softmax_backward(tile, d);
   };
   for (TappedSegment& s : segments) s.strips = score(p, c, s.attention, q, k);
-  tap_strips(p, at, Site::scores_raw, segments);
+  tap_strips(p, at, AttentionSite::scores_raw, segments);
   for (TappedSegment& s : segments) {
     s.strips = strip_step(p, c, s.attention, OpKind::attend_mask, &SegmentAttention::cap_and_mask, s.strips, s.tapped,
                           bias, cap_backward);
   }
-  tap_strips(p, at, Site::scores, segments);
+  tap_strips(p, at, AttentionSite::scores, segments);
   for (TappedSegment& s : segments) {
     s.strips = strip_step(p, c, s.attention, OpKind::attend_softmax, &SegmentAttention::softmax, s.strips, s.tapped, {},
                           softmax_backward);
-    s.strips = dropout(p, at(Site::pattern, s.number), s.strips);
+    s.strips = dropout(p, at(AttentionSite::pattern, s.number), s.strips);
   }
-  tap_strips(p, at, Site::pattern, segments);
+  tap_strips(p, at, AttentionSite::pattern, segments);
   std::vector<Tensor> patterns;
   for (const TappedSegment& s : segments) {
     for_each_strip(p, c, s.attention, s.tapped, &SegmentAttention::mix);
@@ -286,7 +287,7 @@ std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& 
 
 bool is_tapped(const Pass& p, BlockSite at, int segment) {
   const auto wants = [&](Site site) { return p.wants(at(site, segment)); };
-  return wants(Site::scores_raw) || wants(Site::scores) || wants(Site::pattern);
+  return wants(AttentionSite::scores_raw) || wants(AttentionSite::scores) || wants(AttentionSite::pattern);
 }
 
 /// Untapped attention as one op of the tape.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/recurrent_sites.h"
 #include "ops/scan.h"
 
 namespace vitrine {
@@ -12,14 +13,15 @@ namespace {
 
 /// The gates in the order of their rows in W, then c, then h.
 std::vector<Site> sites_of(CellKind kind, Direction direction) {
-  std::vector<Site> sites = {Site::cell_h};
-  if (kind == CellKind::gru) sites = {Site::cell_r, Site::cell_z, Site::cell_n, Site::cell_h};
-  if (kind == CellKind::lstm) {
-    sites = {Site::cell_i, Site::cell_f, Site::cell_g, Site::cell_o, Site::cell_c, Site::cell_h};
-  }
-  constexpr int kToReverse = static_cast<int>(Site::reverse_i) - static_cast<int>(Site::cell_i);
-  for (Site& site : sites) {
-    if (direction == Direction::reverse) site = static_cast<Site>(static_cast<int>(site) + kToReverse);
+  using enum CellSite;
+  std::vector<CellSite> names = {cell_h};
+  if (kind == CellKind::gru) names = {cell_r, cell_z, cell_n, cell_h};
+  if (kind == CellKind::lstm) names = {cell_i, cell_f, cell_g, cell_o, cell_c, cell_h};
+  constexpr std::size_t kToReverse = static_cast<std::size_t>(reverse_i) - static_cast<std::size_t>(cell_i);
+  std::vector<Site> sites;
+  for (const CellSite name : names) {
+    const std::size_t reverse = direction == Direction::reverse ? kToReverse : 0;
+    sites.emplace_back(kCellSiteTable, static_cast<std::size_t>(name) + reverse);
   }
   return sites;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/attention_sites.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -197,8 +198,8 @@ void SegmentAttention::mix(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
     if (ranges[row].begin < tile.keys.first_position()) {
-      throw BadInput(name_of(at_(Site::pattern)), "position {} is no longer in the cache and cannot be attended to",
-                     ranges[row].begin);
+      throw BadInput(name_of(at_(AttentionSite::pattern)),
+                     "position {} is no longer in the cache and cannot be attended to", ranges[row].begin);
     }
     shared = {std::max(shared.begin, ranges[row].begin), std::min(shared.end, ranges[row].end)};
   }

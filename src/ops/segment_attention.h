@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/attend.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 
@@ -77,7 +78,7 @@ class SegmentAttention {
   void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
 
  private:
-  SiteId pattern_site() const { return at_(Site::pattern, segment_); }
+  SiteId pattern_site() const { return at_(AttentionSite::pattern, segment_); }
   std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
   std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
   std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }

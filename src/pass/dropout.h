@@ -20,7 +20,7 @@ struct Dropout {
   DropoutMask mask(const SiteId& at) const {
     const auto stack = (static_cast<std::uint32_t>(at.stack) << 1) | static_cast<std::uint32_t>(at.cross);
     const auto layer = static_cast<std::uint32_t>(at.layer + 1);
-    const auto place = (stack << 24) ^ (layer << 8) ^ static_cast<std::uint32_t>(at.site);
+    const auto place = (stack << 24) ^ (layer << 8) ^ info(at.site).dropout;
     const auto pass = (micro_batch << 16) ^ static_cast<std::uint32_t>(at.segment + 1);
     return {.key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
             .counter = {step, pass, place},

@@ -19,7 +19,7 @@ std::vector<std::int64_t> range_from(std::int64_t first, std::int64_t n) {
 
 /// The rows of the pass that the rows of a value belong to, ascending.
 std::vector<std::int64_t> rows_of(const Pass& p, const SiteId& id, const Tensor& value) {
-  if (id.site == Site::expert_tokens) {
+  if (info(id.site).has_row_numbers()) {
     std::vector<std::int64_t> rows;
     for (std::int64_t i = 0; i < value.rows(); ++i) rows.push_back(static_cast<std::int64_t>(value.data[i]));
     return rows;
@@ -62,7 +62,7 @@ Tensor SegmentTaps::visit(Pass& pass, const SiteId& id, const Tensor& value) {
     std::vector<std::int64_t> positions(begin, end);
     for (std::int64_t& position : positions) position += s.position - s.first_row;
     Tensor part = value.row_range(begin - rows.begin(), end - begin);
-    if (id.site == Site::expert_tokens) {
+    if (info(id.site).has_row_numbers()) {
       part = pass.tensor(part.shape);
       std::copy(positions.begin(), positions.end(), part.data);
       of_segments_[i]->visit(pass, id, part, positions);

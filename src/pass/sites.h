@@ -1,9 +1,8 @@
 // Sites: the values of a forward that can be read and replaced, with their names, shapes and meanings.
 //
-// Names follow TransformerLens's legacy names. Letters: T tokens of the pass, S positions so far, H query heads, K
-// key/value heads, dh head_dim, d d_model, V vocab_size. A norm of q or k is over Nq or Nk groups of nq or nk elements
-// (a group is one head, or all heads). E experts, k of them chosen per token, n tokens that chose an expert, d_fe the
-// d_ff of an expert, d_h d_hidden of a recurrent cell.
+// Names follow TransformerLens's legacy names. Here are the sites of the stream, the norms around sublayers, the
+// embedding and the head; a kind of sublayer has a table of its own (ops/attention_sites.h, model/mixers/ffn/sites.h),
+// made alike. model/sites.h lists all.
 #pragma once
 
 #include <array>
@@ -15,121 +14,18 @@
 
 namespace vitrine {
 
-enum class Site : std::uint8_t {
-  tokens,
-  embed,
-  type_embed,
-  pos_embed,
-  embed_scale,
-  embed_normalized,
-  embed_out,
-  resid_pre,
-  attn_in,
-  q_input,
-  k_input,
-  v_input,
-  cross_attn_in,
-  ln1_scale,
-  ln1_normalized,
-  ln1_out,
-  lora_q,
-  q,
-  lora_k,
-  k,
-  lora_v,
-  v,
-  q_norm_scale,
-  q_norm_normalized,
-  q_norm_out,
-  k_norm_scale,
-  k_norm_normalized,
-  k_norm_out,
-  rot_q,
-  rot_k,
-  scores_raw,
-  scores,
-  pattern,
-  z,
-  result,
-  lora_out,
-  attn_proj,
-  ln1_post_scale,
-  ln1_post_normalized,
-  ln1_post_out,
-  attn_out,
-  resid_mid,
-  mid_scale,
-  mid_normalized,
-  mid_out,
-  normalized_resid_mid,
-  cell_i,
-  cell_f,
-  cell_g,
-  cell_o,
-  cell_r,
-  cell_z,
-  cell_n,
-  cell_c,
-  cell_h,
-  reverse_i,
-  reverse_f,
-  reverse_g,
-  reverse_o,
-  reverse_r,
-  reverse_z,
-  reverse_n,
-  reverse_c,
-  reverse_h,
-  mlp_in,
-  ln2_scale,
-  ln2_normalized,
-  ln2_out,
-  router_logits,
-  expert_weights,
-  expert_indices,
-  expert_tokens,
-  expert_lora_gate,
-  expert_gate,
-  expert_lora_up,
-  expert_pre,
-  expert_post,
-  expert_lora_down,
-  expert_out,
-  lora_gate,
-  mlp_pre,
-  lora_up,
-  mlp_pre_linear,
-  mlp_post,
-  lora_down,
-  mlp_proj,
-  ln2_post_scale,
-  ln2_post_normalized,
-  ln2_post_out,
-  mlp_out,
-  resid_post,
-  post_scale,
-  post_normalized,
-  post_out,
-  normalized_resid_post,
-  final_scale,
-  final_normalized,
-  final_out,
-  pooler_out,
-  nsp_out,
-  head_pre,
-  head_post,
-  head_scale,
-  head_normalized,
-  head_out,
-  unembed_in,
-  unembed_out,
-  logits,
-  loss,
+/// A dimension of a value. A mixer that needs others defines them next to its sites.
+struct Dim {
+  std::string_view name;
+  bool operator==(const Dim&) const = default;
 };
-
-/// A dimension of a value, by the letters above; `one` has size 1, `two` 2, `T_1` T − 1.
-enum class Dim : std::uint8_t { T, T_1, S, n, one, two, H, K, dh, d, V, Nq, nq, Nk, nk, E, k, d_fe, d_ff, d_h };
-std::string_view name_of(Dim dim);
+namespace dims {
+inline constexpr Dim T{"T"}, T_1{"T-1"};  // tokens of the pass, and those but the last
+inline constexpr Dim S{"S"};              // positions so far
+inline constexpr Dim n{"n"};              // tokens that chose an expert
+inline constexpr Dim d{"d"}, V{"V"};      // d_model, vocab_size
+inline constexpr Dim one{"1"}, two{"2"};
+}  // namespace dims
 
 class SiteShape {
  public:
@@ -145,29 +41,203 @@ class SiteShape {
 };
 std::string to_string(const SiteShape& shape);  ///< `[T, H, dh]`
 
+/// Where in a forward a site is. A block has its sublayers in this order: a mixer of tokens, cross-attention (the same
+/// places again, SiteId::cross), an FFN.
+enum class SitePlace : std::uint8_t {
+  embedding,
+  block_input,
+  mixer_input,
+  mixer_norm,
+  mixer,
+  mixer_post_norm,
+  mixer_output,
+  middle,
+  layer,  ///< Of a layer that replaces the stream.
+  ffn_input,
+  ffn_norm,
+  ffn,
+  ffn_post_norm,
+  ffn_output,
+  block_output,
+  final_norm,
+  head,
+};
+
 struct SiteInfo {
-  Site site;
-  bool in_block;          ///< One per layer, with a name that begins with `blocks.{layer}.`
+  SitePlace place;
   bool on_demand;         ///< Not in the default set: needs a glob that ends in its name.
   std::string_view name;  ///< `attn.hook_q`; `{m}` is the number of the MLP's norm, 2 or, after cross-attention, 3.
   SiteShape shape;
   std::string_view meaning;
+  std::uint32_t dropout = 0;  ///< Tells the masks of sites with dropout from each other.
 
+  /// One per layer, with a name that begins with `blocks.{layer}.`
+  bool in_block() const { return place >= SitePlace::block_input && place <= SitePlace::block_output; }
   /// One per expert of a layer. `{e}` in the name is replaced by the expert's number, or by `E` for no particular one.
   bool in_expert() const { return name.find("{e}") != std::string_view::npos; }
+  /// One of the head, which belongs to no stack.
+  bool in_head() const { return place == SitePlace::head; }
+  /// The values are numbers of rows: those of the tokens that chose an expert.
+  bool has_row_numbers() const { return shape.dims().size() == 1 && shape.dims()[0] == dims::n; }
 };
 
-/// All sites in the order of a forward, which is also the order of the enum.
-std::span<const SiteInfo> all_sites();
-inline const SiteInfo& info(Site site) { return all_sites()[static_cast<std::size_t>(site)]; }
+/// The sites of a kind, in the order of its enum, which is that of a forward.
+struct SiteTable {
+  std::string_view name;
+  std::span<const SiteInfo> rows;
+};
+
+inline constexpr bool kOnDemand = true, kDefault = false;
+
+/// A site: a row of a table. Every enum whose sites_of(E) is a table converts to it.
+class Site {
+ public:
+  enum Shared : std::uint8_t {
+    tokens,
+    embed,
+    type_embed,
+    pos_embed,
+    embed_scale,
+    embed_normalized,
+    embed_out,
+    resid_pre,
+    ln1_scale,
+    ln1_normalized,
+    ln1_out,
+    ln1_post_scale,
+    ln1_post_normalized,
+    ln1_post_out,
+    resid_mid,
+    mid_scale,
+    mid_normalized,
+    mid_out,
+    normalized_resid_mid,
+    ln2_scale,
+    ln2_normalized,
+    ln2_out,
+    ln2_post_scale,
+    ln2_post_normalized,
+    ln2_post_out,
+    resid_post,
+    post_scale,
+    post_normalized,
+    post_out,
+    normalized_resid_post,
+    final_scale,
+    final_normalized,
+    final_out,
+    pooler_out,
+    nsp_out,
+    head_pre,
+    head_post,
+    head_scale,
+    head_normalized,
+    head_out,
+    unembed_in,
+    unembed_out,
+    logits,
+    loss,
+  };
+
+  template <class E>
+  requires requires(E e) { sites_of(e); }
+  constexpr Site(E row) : table_(&sites_of(row)), row_(static_cast<std::uint8_t>(row)) {}
+  constexpr Site(const SiteTable& table, std::size_t row) : table_(&table), row_(static_cast<std::uint8_t>(row)) {}
+
+  constexpr const SiteInfo& info() const { return table_->rows[row_]; }
+  constexpr const SiteTable& table() const { return *table_; }
+  constexpr std::size_t row() const { return row_; }
+
+  friend constexpr bool operator==(Site a, Site b) { return a.table_ == b.table_ && a.row_ == b.row_; }
+  /// In the order of a forward, of the same stack and layer.
+  friend bool operator<(Site a, Site b);
+
+ private:
+  const SiteTable* table_;
+  std::uint8_t row_;
+};
+
+inline constexpr auto kSharedSites = [] {
+  using namespace dims;
+  return std::to_array<SiteInfo>({
+      {SitePlace::embedding, kDefault, "hook_tokens", {T}, "token ids"},
+      {SitePlace::embedding, kDefault, "hook_embed", {T, d}, "token embeddings, times the embedding scale", 1},
+      {SitePlace::embedding, kDefault, "hook_token_type_embed", {T, d}, "embeddings of the tokens' types"},
+      {SitePlace::embedding, kDefault, "hook_pos_embed", {T, d}, "learned position embeddings"},
+      {SitePlace::embedding, kDefault, "ln_embed.hook_scale", {T, one}, "the divisor of the norm of the embedding"},
+      {SitePlace::embedding, kDefault, "ln_embed.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::embedding, kDefault, "ln_embed.hook_out", {T, d}, "after the weight"},
+      {SitePlace::block_input, kDefault, "hook_resid_pre", {T, d}, "the residual stream before the block"},
+      {SitePlace::mixer_norm, kDefault, "ln1.hook_scale", {T, one}, "the divisor of the norm before attention"},
+      {SitePlace::mixer_norm, kDefault, "ln1.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::mixer_norm, kDefault, "ln1.hook_out", {T, d}, "after the weight: the input of attention"},
+      {SitePlace::mixer_post_norm,
+       kDefault,
+       "ln1_post.hook_scale",
+       {T, one},
+       "the divisor of the norm after attention"},
+      {SitePlace::mixer_post_norm, kDefault, "ln1_post.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::mixer_post_norm, kDefault, "ln1_post.hook_out", {T, d}, "after the weight"},
+      {SitePlace::middle,
+       kDefault,
+       "hook_resid_mid",
+       {T, d},
+       "the stream between attention and MLP; absent from parallel blocks"},
+      {SitePlace::middle, kDefault, "ln1.hook_scale", {T, one}, "the divisor of a norm of resid_mid"},
+      {SitePlace::middle, kDefault, "ln1.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::middle, kDefault, "ln1.hook_out", {T, d}, "after the weight"},
+      {SitePlace::middle,
+       kDefault,
+       "hook_normalized_resid_mid",
+       {T, d},
+       "the stream between attention and MLP where the sum is normalized"},
+      {SitePlace::ffn_norm, kDefault, "ln{m}.hook_scale", {T, one}, "the divisor of the norm before the MLP"},
+      {SitePlace::ffn_norm, kDefault, "ln{m}.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::ffn_norm, kDefault, "ln{m}.hook_out", {T, d}, "after the weight: the input of the MLP"},
+      {SitePlace::ffn_post_norm, kDefault, "ln{m}_post.hook_scale", {T, one}, "the divisor of the norm after the MLP"},
+      {SitePlace::ffn_post_norm, kDefault, "ln{m}_post.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::ffn_post_norm, kDefault, "ln{m}_post.hook_out", {T, d}, "after the weight"},
+      {SitePlace::block_output, kDefault, "hook_resid_post", {T, d}, "the residual stream after the block", 90},
+      {SitePlace::block_output, kDefault, "ln{m}.hook_scale", {T, one}, "the divisor of a norm of resid_post"},
+      {SitePlace::block_output, kDefault, "ln{m}.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::block_output, kDefault, "ln{m}.hook_out", {T, d}, "after the weight"},
+      {SitePlace::block_output,
+       kDefault,
+       "hook_normalized_resid_post",
+       {T, d},
+       "the stream after the block where the sum is normalized"},
+      {SitePlace::final_norm, kDefault, "ln_final.hook_scale", {T, one}, "the divisor of the final norm"},
+      {SitePlace::final_norm, kDefault, "ln_final.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::final_norm, kDefault, "ln_final.hook_out", {T, d}, "after the weight"},
+      {SitePlace::head,
+       kDefault,
+       "pooler.hook_pooler_out",
+       {one, d},
+       "the vector of the whole text, from its first row"},
+      {SitePlace::head,
+       kDefault,
+       "nsp_head.hook_nsp_out",
+       {one, two},
+       "logits: the second part follows the first, or not"},
+      {SitePlace::head, kDefault, "head.hook_pre", {T, d}, "the head's dense layer, before the activation"},
+      {SitePlace::head, kDefault, "head.hook_post", {T, d}, "after the activation"},
+      {SitePlace::head, kDefault, "head.ln.hook_scale", {T, one}, "the divisor of the head's norm"},
+      {SitePlace::head, kDefault, "head.ln.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::head, kDefault, "head.ln.hook_out", {T, d}, "after the weight"},
+      {SitePlace::head, kDefault, "unembed.hook_in", {T, d}, "the input of the unembedding"},
+      {SitePlace::head, kDefault, "unembed.hook_out", {T, V}, "logits before scale and softcap"},
+      {SitePlace::head, kDefault, "hook_logits", {T, V}, "logits after scale and softcap"},
+      {SitePlace::head, kDefault, "hook_loss", {T_1}, "−log p of the next token, in nats"},
+  });
+}();
+inline constexpr SiteTable kSharedTable{"shared", kSharedSites};
+constexpr const SiteTable& sites_of(Site::Shared) { return kSharedTable; }
+static_assert(kSharedSites.size() == static_cast<std::size_t>(Site::loss) + 1);
+
+inline const SiteInfo& info(Site site) { return site.info(); }
 
 /// The stack of blocks that a site belongs to. Names have no prefix if there is only one stack.
 enum class Stack : std::uint8_t { only, encoder, decoder };
-
-/// Whether the site is one of the head, which belongs to no stack.
-inline bool in_head(Site site) { return site >= Site::pooler_out; }
-/// Whether cross-attention, which has the sites of attention under other names, has this one.
-bool in_cross_attention(Site site);
 
 /// One site of one layer. Scores and patterns have a site for each segment of the pass.
 struct SiteId {
@@ -195,9 +265,23 @@ struct NormSite {
   SiteId out;
 };
 
-enum class Norm : std::uint8_t { ln1, q, k, ln1_post, ln2, ln2_post, final, embed, mid, post, head };
+/// The sites of a norm, in any layer.
+struct NormSites {
+  Site scale, normalized, out;
+};
+namespace norms {
+inline constexpr NormSites embed{Site::embed_scale, Site::embed_normalized, Site::embed_out};
+inline constexpr NormSites ln1{Site::ln1_scale, Site::ln1_normalized, Site::ln1_out};
+inline constexpr NormSites ln1_post{Site::ln1_post_scale, Site::ln1_post_normalized, Site::ln1_post_out};
+inline constexpr NormSites mid{Site::mid_scale, Site::mid_normalized, Site::mid_out};
+inline constexpr NormSites ln2{Site::ln2_scale, Site::ln2_normalized, Site::ln2_out};
+inline constexpr NormSites ln2_post{Site::ln2_post_scale, Site::ln2_post_normalized, Site::ln2_post_out};
+inline constexpr NormSites post{Site::post_scale, Site::post_normalized, Site::post_out};
+inline constexpr NormSites final{Site::final_scale, Site::final_normalized, Site::final_out};
+inline constexpr NormSites head{Site::head_scale, Site::head_normalized, Site::head_out};
+}  // namespace norms
 
-/// The sites of one layer: `at(Site::q)`, `at(Norm::ln1)`.
+/// The sites of one layer: `at(AttentionSite::q)`, `at(norms::ln1)`.
 struct BlockSite {
   int layer = -1;
   Stack stack = Stack::only;
@@ -209,7 +293,9 @@ struct BlockSite {
     return {site, layer, segment, SiteId::kNoExpert, stack, cross};
   }
   SiteId of_expert(Site site, int expert) const { return {site, layer, -1, expert, stack}; }
-  NormSite operator()(Norm norm) const;
+  NormSite operator()(const NormSites& norm) const {
+    return {(*this)(norm.scale), (*this)(norm.normalized), (*this)(norm.out)};
+  }
 };
 
 }  // namespace vitrine

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "ops/attention_sites.h"
+
 namespace vitrine {
 namespace {
 
@@ -12,7 +14,7 @@ std::int64_t max_values(const Recorder& recorder, const ModelConfig& model, std:
   std::int64_t strips = 0;
   const auto count = [&](BlockSite at, std::size_t n_layers) {
     for (at.layer = 0; at.layer < static_cast<int>(n_layers); ++at.layer) {
-      for (const Site site : {Site::scores_raw, Site::scores, Site::pattern})
+      for (const Site site : {AttentionSite::scores_raw, AttentionSite::scores, AttentionSite::pattern})
         strips += recorder.wants(at(site)) ? 1 : 0;
     }
   };

@@ -130,7 +130,7 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   SiteWatcher watcher(options.watch, config);
   ValueList seen(n_rows);
   Recorder recorder(options.sites, {}, layers, [&](const SiteId& id, const Tensor& value) {
-    if (id.site < Site::unembed_out) return seen.add(name_of(id), value);
+    if (id.site < Site(Site::unembed_out)) return seen.add(name_of(id), value);
     seen.append(id, value, id.site == Site::logits && !options.logits.empty());
   });
   recorder.receive_groups();

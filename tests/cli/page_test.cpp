@@ -1,5 +1,6 @@
 // vitrine page: the generated pages in docs/ are up to date.
 #include "cli/program.h"
+#include "model/sites.h"
 #include "pass/sites.h"
 
 namespace vitrine::test {
@@ -16,9 +17,9 @@ TEST(Page, GeneratedDocsAreUpToDate) {
 
 TEST(Page, EverySiteHasALine) {
   const std::string page = output_of({"page", "sites"});
-  for (const SiteInfo& site : all_sites()) {
-    std::string name = name_of({site.site, site.in_block ? 0 : -1});
-    if (site.in_block) name.erase(0, std::string("blocks.0.").size());
+  for (const Site site : all_sites()) {
+    std::string name = name_of({site, info(site).in_block() ? 0 : -1});
+    if (info(site).in_block()) name.erase(0, std::string("blocks.0.").size());
     EXPECT_THAT(page, testing::HasSubstr(name + "`")) << name;
   }
 }

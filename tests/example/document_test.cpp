@@ -84,7 +84,7 @@ TEST_F(Piece, ANormAndAQuery) {
   Pass p = pass(1);
   const NormConfig c{NormConfig::Kind::layer, 1e-5f, 0.0f, true};
   const NormParams w{param({4}, {1, 1, 1, 1}), param({4}, {0, 0, 0, 0})};
-  const Tensor y = norm(p, BlockSite{0}(Norm::ln1), c, w, tensor({1, 4}, kThe));
+  const Tensor y = norm(p, BlockSite{0}(norms::ln1), c, w, tensor({1, 4}, kThe));
   expect_printed(taps_.recorded.at("blocks.0.ln1.hook_scale"), {.0708f}, "deviation");
   expect_printed(y.values(), {0, 1.413f, -1.413f, 0}, "normed");
   // The document's W has a column for each feature of the query, and vitrine's has a row.

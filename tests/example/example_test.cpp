@@ -84,7 +84,7 @@ TEST_F(DocumentExample, HasEverySiteInForwardOrderAndEveryGradient) {
   std::vector<std::string> sites, forward, backward, update;
   for (int layer = 0; layer < 2; ++layer) {
     for (const SiteLayout& site : site_layout(config, layer)) {
-      const bool is_first = site.site.layer < 0 && info(site.site.site).site < Site::resid_pre;
+      const bool is_first = site.site.layer < 0 && info(site.site.site).place == SitePlace::embedding;
       if (site.site.layer == layer || (site.site.layer < 0 && is_first == (layer == 0))) {
         sites.push_back(name_of(site.site));
       }

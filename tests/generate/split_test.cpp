@@ -1,5 +1,4 @@
 // A model on several ranks, as threads of this process: the bits of one process.
-#include "generate/pipeline_parallel.h"
 
 #include <gmock/gmock.h>
 
@@ -10,9 +9,13 @@
 #include "checkpoint/adapters/create.h"
 #include "checkpoint/gguf/export.h"
 #include "generate/generator.h"
+#include "generate/pipeline_parallel.h"
 #include "generate/score.h"
 #include "generate/tensor_parallel.h"
 #include "model/mixers/attention/split_heads.h"
+#include "model/mixers/experts/sites.h"
+#include "model/mixers/ffn/sites.h"
+#include "ops/attention_sites.h"
 #include "support/data.h"
 #include "support/local_ranks.h"
 #include "support/run.h"
@@ -199,8 +202,9 @@ class Writes : public Probe {
   Writes(const Model& model, bool changes) : Probe(model, {"*"}), changes_(changes) {}
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
     const Tensor seen = Probe::visit(pass, id, value);
-    const bool is_written = id.site == Site::rot_k || id.site == Site::mlp_post || id.site == Site::expert_post ||
-                            id.site == Site::pattern || id.site == Site::unembed_in || id.site == Site::result;
+    const bool is_written = id.site == AttentionSite::rot_k || id.site == FfnSite::mlp_post ||
+                            id.site == ExpertSite::expert_post || id.site == AttentionSite::pattern ||
+                            id.site == Site::unembed_in || id.site == AttentionSite::result;
     if (!changes_ || !is_written) return seen;
     const Tensor changed = pass.tensor(value.shape);
     for (std::int64_t i = 0; i < value.count(); ++i) {

@@ -1,5 +1,4 @@
 // Attribution and patching: shares that add up, and runs that have the bits they have alone, for every golden model.
-#include "inspect/attribution.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +6,12 @@
 #include <map>
 
 #include "base/error.h"
+#include "inspect/attribution.h"
 #include "inspect/objective.h"
 #include "inspect/patch.h"
 #include "inspect/recorder.h"
 #include "inspect/timing.h"
+#include "ops/attention_sites.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -114,7 +115,7 @@ TEST_P(AttributionOf, PatchedRunsHaveTheBitsTheyHaveAlone) {
   EXPECT_EQ(static_cast<float>(by_row.corrupted), run.last_logits(corrupted, {})[3]);
   EXPECT_EQ(static_cast<float>(by_row.clean), run.last_logits(run.ids, {})[3]);
 
-  const Patch by_head = patch(run.context, run.ids, corrupted, {Site::v, 3});
+  const Patch by_head = patch(run.context, run.ids, corrupted, {AttentionSite::v, 3});
   const Value& v = clean.values.at("blocks.0.attn.hook_v");
   const auto row_size = static_cast<std::size_t>(v.shape.count_from(1)), dh = static_cast<std::size_t>(v.shape[2]);
   EXPECT_EQ(by_head.metric[0].size(), static_cast<std::size_t>(v.shape[1]));

@@ -1,4 +1,3 @@
-#include "inspect/recorder.h"
 
 #include <gmock/gmock.h>
 
@@ -6,6 +5,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "inspect/recorder.h"
+#include "model/mixers/experts/sites.h"
+#include "model/sites.h"
+#include "ops/attention_sites.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -85,23 +88,23 @@ INSTANTIATE_TEST_SUITE_P(Each, RecorderOn, testing::Values("llama_mha", "gemma2"
 
 TEST(SiteSelection, SitesOnDemandNeedAGlobThatEndsInTheirName) {
   const auto has = [](const std::string& glob, Site site) { return SiteSelection({glob}, {2}).contains({site, 1}); };
-  EXPECT_TRUE(has("blocks.1.attn.hook_result", Site::result));
-  EXPECT_TRUE(has("blocks.*.attn.hook_result", Site::result));
-  EXPECT_TRUE(has("*hook_result", Site::result));
-  EXPECT_FALSE(has("*", Site::result));
-  EXPECT_FALSE(has("blocks.1.*", Site::result));
-  EXPECT_FALSE(has("*hook_resul?", Site::result));
-  EXPECT_FALSE(has("blocks.0.attn.hook_result", Site::result));
-  EXPECT_TRUE(has("blocks.1.attn.hook_[qk]", Site::q));
-  EXPECT_FALSE(has("blocks.1.attn.hook_[qk]", Site::v));
-  EXPECT_FALSE(SiteSelection({}, {2}).contains({Site::attn_in, 0}));
+  EXPECT_TRUE(has("blocks.1.attn.hook_result", AttentionSite::result));
+  EXPECT_TRUE(has("blocks.*.attn.hook_result", AttentionSite::result));
+  EXPECT_TRUE(has("*hook_result", AttentionSite::result));
+  EXPECT_FALSE(has("*", AttentionSite::result));
+  EXPECT_FALSE(has("blocks.1.*", AttentionSite::result));
+  EXPECT_FALSE(has("*hook_resul?", AttentionSite::result));
+  EXPECT_FALSE(has("blocks.0.attn.hook_result", AttentionSite::result));
+  EXPECT_TRUE(has("blocks.1.attn.hook_[qk]", AttentionSite::q));
+  EXPECT_FALSE(has("blocks.1.attn.hook_[qk]", AttentionSite::v));
+  EXPECT_FALSE(SiteSelection({}, {2}).contains({AttentionSite::attn_in, 0}));
   EXPECT_EQ(SiteSelection({"hook_embed", "blocks.?.hook_mlp_in"}, {2}).count(), 3);
   const SiteSelection experts({"blocks.1.mlp.experts.*.hook_gate"}, {2, 3});
   EXPECT_EQ(experts.count(), 4) << "three experts and the shared one";
-  EXPECT_TRUE(experts.contains({Site::expert_gate, 1, -1, 2}));
-  EXPECT_TRUE(experts.contains({Site::expert_gate, 1, -1, SiteId::kShared}));
-  EXPECT_FALSE(experts.contains({Site::expert_gate, 0, -1, 2}));
-  EXPECT_FALSE(experts.contains({Site::expert_post, 1, -1, 2}));
+  EXPECT_TRUE(experts.contains({ExpertSite::expert_gate, 1, -1, 2}));
+  EXPECT_TRUE(experts.contains({ExpertSite::expert_gate, 1, -1, SiteId::kShared}));
+  EXPECT_FALSE(experts.contains({ExpertSite::expert_gate, 0, -1, 2}));
+  EXPECT_FALSE(experts.contains({ExpertSite::expert_post, 1, -1, 2}));
   EXPECT_EQ(SiteSelection({"nothing"}, {2}).count(), 0);
 }
 
@@ -115,15 +118,15 @@ TEST(SiteSelection, FindsEverySiteByItsName) {
     EXPECT_EQ(all.contains(id), !info(id.site).on_demand) << name_of(id);
     ++n;
   };
-  for (const SiteInfo& site : all_sites()) {
-    if (!site.in_block) {
-      expect_alone({site.site});
-    } else if (site.in_expert()) {
-      expect_alone(BlockSite{1, Stack::decoder}.of_expert(site.site, 1));
+  for (const Site site : all_sites()) {
+    if (!info(site).in_block()) {
+      expect_alone({site});
+    } else if (info(site).in_expert()) {
+      expect_alone(BlockSite{1, Stack::decoder}.of_expert(site, 1));
     } else {
-      expect_alone(BlockSite{1, Stack::encoder}(site.site));
-      expect_alone(BlockSite{1, Stack::decoder}(site.site));
-      if (in_cross_attention(site.site)) expect_alone(BlockSite{1, Stack::decoder}.of_cross()(site.site));
+      expect_alone(BlockSite{1, Stack::encoder}(site));
+      expect_alone(BlockSite{1, Stack::decoder}(site));
+      if (in_cross_attention(site)) expect_alone(BlockSite{1, Stack::decoder}.of_cross()(site));
     }
   }
   EXPECT_GT(n, 200);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "inspect/recorder.h"
+#include "model/mixers/experts/sites.h"
 #include "support/learn.h"
 
 namespace vitrine::test {
@@ -18,10 +19,10 @@ class Nudge : public Taps {
   Nudge(std::string site, const std::vector<float>& direction, double h, const Values& before)
       : site_(std::move(site)), direction_(direction), h_(static_cast<float>(h)), before_(before) {}
 
-  bool wants(const SiteId& id) const override { return id.site == Site::expert_indices || name_of(id) == site_; }
+  bool wants(const SiteId& id) const override { return id.site == ExpertSite::expert_indices || name_of(id) == site_; }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
     const Tensor other = pass.tensor(value.shape);
-    if (id.site == Site::expert_indices) {
+    if (id.site == ExpertSite::expert_indices) {
       std::copy_n(before_.at(name_of(id)).data.begin(), other.count(), other.data);
       return other;
     }

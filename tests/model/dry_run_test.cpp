@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/attention_sites.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -119,7 +120,7 @@ TEST(EarlyEnd, APassEndsAfterTheLastWantedSite) {
   const ModelConfig config = golden_checkpoint("llama_mha").model->config();
   EXPECT_THAT(ops_for(config, {Site::embed}), testing::ElementsAre("-1 embed"));
   EXPECT_THAT(ops_for(config, {Site::resid_pre, 0}), testing::ElementsAre("-1 embed"));
-  EXPECT_THAT(ops_for(config, {Site::rot_k, 0}), testing::Not(testing::Contains("0 attn.scores")));
+  EXPECT_THAT(ops_for(config, {AttentionSite::rot_k, 0}), testing::Not(testing::Contains("0 attn.scores")));
   EXPECT_THAT(ops_for(config, {Site::resid_mid, 0}), testing::Not(testing::Contains("0 mlp.w_up")));
   EXPECT_THAT(ops_for(config, {Site::resid_post, 0}),
               testing::AllOf(testing::Contains("0 mlp.w_down"), testing::Not(testing::Contains("1 attn.wq"))));

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "model/mixers/experts/sites.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -26,7 +27,7 @@ TEST(Interrupt, EndsACopy) {
 /// Interrupts the pass after the last expert of the first layer.
 struct InterruptAtExpert : Taps {
   explicit InterruptAtExpert(std::atomic<bool>& interrupt) : interrupt_(interrupt) {}
-  bool wants(const SiteId& id) const override { return id.site == Site::expert_out; }
+  bool wants(const SiteId& id) const override { return id.site == ExpertSite::expert_out; }
   Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
     EXPECT_EQ(id.layer, 0);
     seen += value.rows();

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/attention_sites.h"
 #include "support/attend_own.h"
 #include "support/op_check.h"
 
@@ -62,7 +63,7 @@ class AttendGradients : public testing::TestWithParam<Attention> {
 TEST_P(AttendGradients, MatchTheFormula) { check_op(op()); }
 
 TEST_P(AttendGradients, MatchTheFormulaWhenTapped) {
-  StripTaps taps(Site::pattern);
+  StripTaps taps(AttentionSite::pattern);
   check_op(op(&taps));
   EXPECT_EQ(taps.gradients, static_cast<int>(GetParam().lengths.size()));
 }
@@ -70,7 +71,7 @@ TEST_P(AttendGradients, MatchTheFormulaWhenTapped) {
 TEST_P(AttendGradients, TappedEqualsUntapped) {
   const OpRun untapped = run_op(op());
   for (const int threads : {1, 3}) {
-    for (const Site site : {Site::scores_raw, Site::scores, Site::pattern}) {
+    for (const Site site : {AttentionSite::scores_raw, AttentionSite::scores, AttentionSite::pattern}) {
       StripTaps taps(site);
       const OpRun tapped = run_op(op(&taps), threads);
       EXPECT_TRUE(same_bits(tapped.result, untapped.result));

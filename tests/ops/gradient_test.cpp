@@ -107,7 +107,7 @@ TEST(OpGradients, Norms) {
           check_op({{shape},
                     {n_weights * 13},
                     bias ? Shape{n_weights * 13} : Shape{},
-                    [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(Norm::final), c, o.norm, o.x[0]); },
+                    [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(norms::final), c, o.norm, o.x[0]); },
                     [&c](const All& x) { return reference::norm(c, x[0], x[1], x.size() > 2 ? x[2] : Vector(), 13); }});
         };
         for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}, Shape{4, 1, 13}}) check(shape, 1);

@@ -6,7 +6,9 @@
 #include <random>
 
 #include "autograd/tape.h"
+#include "model/mixers/ffn/sites.h"
 #include "ops/attend.h"
+#include "ops/attention_sites.h"
 #include "ops/dropout.h"
 #include "ops/route.h"
 #include "support/attend_own.h"
@@ -44,7 +46,7 @@ class TrainingOps : public testing::Test {
 TEST_F(TrainingOps, DropoutDependsOnlyOnThePlace) {
   Dropout dropout{0.25f, 5, 3, 1};
   std::vector<float> whole(1000), part(100);
-  const SiteId at{Site::attn_out, 2};
+  const SiteId at{AttentionSite::attn_out, 2};
   default_kernels().dropout_factors(dropout.mask(at), 0, 1000, whole.data());
   for (const std::int64_t first : {0, 1, 3, 333, 900}) {
     default_kernels().dropout_factors(dropout.mask(at), first, 100, part.data());
@@ -62,19 +64,19 @@ TEST_F(TrainingOps, DropoutDependsOnlyOnThePlace) {
   EXPECT_TRUE(differs({0.25f, 6, 3, 1}, at));
   EXPECT_TRUE(differs({0.25f, 5, 4, 1}, at));
   EXPECT_TRUE(differs({0.25f, 5, 3, 2}, at));
-  EXPECT_TRUE(differs(dropout, {Site::attn_out, 3}));
-  EXPECT_TRUE(differs(dropout, {Site::mlp_out, 2}));
-  EXPECT_TRUE(differs(dropout, {Site::attn_out, 2, 0}));
+  EXPECT_TRUE(differs(dropout, {AttentionSite::attn_out, 3}));
+  EXPECT_TRUE(differs(dropout, {FfnSite::mlp_out, 2}));
+  EXPECT_TRUE(differs(dropout, {AttentionSite::attn_out, 2, 0}));
 }
 
 TEST_F(TrainingOps, DropoutMultipliesValuesAndGradientsByItsFactors) {
   const Tensor x = known({5, 33}), g = random({5, 33});
   Pass p = pass({{0, 5, 0, nullptr}}, three_);
-  EXPECT_EQ(dropout(p, {Site::mlp_out, 0}, x).data, x.data) << "no rate, no op";
+  EXPECT_EQ(dropout(p, {FfnSite::mlp_out, 0}, x).data, x.data) << "no rate, no op";
   p.training.dropout = {0.5f, 1, 0, 0};
-  const Tensor y = dropout(p, {Site::mlp_out, 0}, x);
+  const Tensor y = dropout(p, {FfnSite::mlp_out, 0}, x);
   std::vector<float> factors(static_cast<std::size_t>(x.count()));
-  p.kernels.dropout_factors(p.training.dropout.mask({Site::mlp_out, 0}), 0, x.count(), factors.data());
+  p.kernels.dropout_factors(p.training.dropout.mask({FfnSite::mlp_out, 0}), 0, x.count(), factors.data());
   std::copy_n(g.data, g.count(), tape_.grad(y).data);
   const Tensor dx = tape_.grad(x);
   tape_.watch(x, [&](const Tensor&) {});
@@ -88,7 +90,7 @@ TEST_F(TrainingOps, DropoutMultipliesValuesAndGradientsByItsFactors) {
 
 /// Taps patterns, so that attention runs step by step.
 struct PatternTaps : Taps {
-  bool wants(const SiteId& id) const override { return id.site == Site::pattern; }
+  bool wants(const SiteId& id) const override { return id.site == AttentionSite::pattern; }
   Tensor visit(Pass&, const SiteId&, const Tensor& value) override { return value; }
 };
 

@@ -1,4 +1,3 @@
-#include "support/run.h"
 
 #include <fnmatch.h>
 
@@ -9,14 +8,16 @@
 
 #include "base/rng.h"
 #include "checkpoint/safetensors.h"
+#include "model/sites.h"
 #include "support/data.h"
+#include "support/run.h"
 
 namespace vitrine::test {
 namespace {
 
 std::size_t index(const SiteId& id) {
   const auto part = 2 * static_cast<std::size_t>(id.stack) + static_cast<std::size_t>(id.cross);
-  return (static_cast<std::size_t>(id.layer + 1) * 6 + part) * all_sites().size() + static_cast<std::size_t>(id.site);
+  return (static_cast<std::size_t>(id.layer + 1) * 6 + part) * all_sites().size() + number_of(id.site);
 }
 
 bool matches_any(const std::vector<std::string>& globs, const SiteId& id) {

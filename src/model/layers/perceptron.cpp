@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "model/checks.h"
 #include "model/describe.h"
+#include "model/mixers/ffn/sites.h"
 #include "ops/dropout.h"
 
 namespace vitrine {
@@ -22,8 +23,8 @@ ConfigFacts describe(const PerceptronConfig& c) {
 
 Tensor forward(Pass& p, BlockSite at, const PerceptronConfig& c, const PerceptronParams& w, const LayerContext&,
                const Tensor& x) {
-  const Tensor pre = p.tap(at(Site::mlp_pre), linear(p, w.dense, x));
-  return p.tap(at(Site::mlp_post), activate(p, c.activation, pre));
+  const Tensor pre = p.tap(at(FfnSite::mlp_pre), linear(p, w.dense, x));
+  return p.tap(at(FfnSite::mlp_post), activate(p, c.activation, pre));
 }
 
 }  // namespace vitrine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/layers/layer.h"
+#include "model/mixers/ffn/sites.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -20,6 +21,7 @@ struct PerceptronConfig {
   bool operator==(const PerceptronConfig&) const = default;
 };
 
+constexpr const SiteTable& site_table(const PerceptronConfig&) { return kFfnSiteTable; }
 void check(std::string_view where, const PerceptronConfig& c, const LayerPlace& place);
 void list_params(ParamList& list, const PerceptronConfig& c, PerceptronParams& w, const LayerPlace& place);
 ConfigFacts describe(const PerceptronConfig& c);

@@ -10,6 +10,7 @@
 
 #include "model/layers/layer.h"
 #include "ops/additive.h"
+#include "ops/recurrent_sites.h"
 
 namespace vitrine {
 
@@ -36,6 +37,7 @@ struct RecurrentConfig : CellConfig {
   bool operator==(const RecurrentConfig&) const = default;
 };
 
+constexpr const SiteTable& site_table(const RecurrentConfig&) { return kCellSiteTable; }
 void check(std::string_view where, const RecurrentConfig& c, const LayerPlace& place);
 void list_params(ParamList& list, const RecurrentConfig& c, RecurrentParams& w, const LayerPlace& place);
 ConfigFacts describe(const RecurrentConfig& c);

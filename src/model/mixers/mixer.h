@@ -5,6 +5,7 @@
 // which the rest of the model finds by overload resolution; where one is missing, the compiler says so:
 //
 //   constexpr SublayerNames names_of(const Kind&)                      its sites and parameters are called after these
+//   const SiteTable& site_table(const Kind&)                           its sites
 //   void check(std::string_view where, const Kind&)                    throws BadInput for sizes out of range
 //   void list_params(ParamList&, at, const Kind&, Params&, Widths)     lists its parameters (model/param_list.h)
 //   CacheLayerConfig cache_layer(const Kind&)                          what it keeps of earlier tokens
@@ -33,7 +34,7 @@ struct SublayerNames {
   std::string_view prefix;  ///< Of its parameters and sites: `attn`.
   std::string_view role;    ///< In messages and descriptions: `attention`.
   Site in, out;             ///< The stream as its input, and its output, as it is added to the stream.
-  Norm pre, post;
+  NormSites pre, post;
   int norm = 1;  ///< Its norms are `ln1`, or `ln2` after the sublayer that mixes tokens.
   /// Once a pass has come here, what the sublayer keeps of its tokens is in the cache. Absent: with its output.
   std::optional<Site> kept{};

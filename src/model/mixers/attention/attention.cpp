@@ -7,6 +7,7 @@
 #include "base/exchanged.h"
 #include "model/checks.h"
 #include "model/mixers/attention/head_inputs.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
@@ -28,32 +29,33 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
                  const Tensor& bias) {
   const Tensor& key_rows = at.cross ? x.encoded : x.normed;
   const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
-  Tensor q = p.tap(at(Site::q), project_heads(p, at, Site::lora_q, w.wq, x.normed, x, x.q, q_shape)), k, v;
+  Tensor q = p.tap(at(AttentionSite::q), project_heads(p, at, AttentionSite::lora_q, w.wq, x.normed, x, x.q, q_shape)),
+         k, v;
   if (key_rows.data != nullptr) {
     const Shape kv_shape{key_rows.rows(), c.n_kv_heads, c.head_dim};
     const Exchanged<RowsOfValue> rows(p.rows, {at.cross ? Stack::encoder : at.stack});
-    k = p.tap(at(Site::k), project_heads(p, at, Site::lora_k, w.wk, key_rows, x, x.k, kv_shape));
-    v = p.tap(at(Site::v), project_heads(p, at, Site::lora_v, w.wv, key_rows, x, x.v, kv_shape));
+    k = p.tap(at(AttentionSite::k), project_heads(p, at, AttentionSite::lora_k, w.wk, key_rows, x, x.k, kv_shape));
+    v = p.tap(at(AttentionSite::v), project_heads(p, at, AttentionSite::lora_v, w.wv, key_rows, x, x.v, kv_shape));
   }
   const Parts heads{Parts::Of::heads, at}, kv_heads{Parts::Of::kv_heads, at};
-  q = norm_heads(p, at(Norm::q), c.qk_norm, w.q_norm, q, heads);
-  if (k.data != nullptr) k = norm_heads(p, at(Norm::k), c.qk_norm, w.k_norm, k, kv_heads);
+  q = norm_heads(p, at(kQNorm), c.qk_norm, w.q_norm, q, heads);
+  if (k.data != nullptr) k = norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, k, kv_heads);
   if (c.rope) {
     const Rotations& by = x.rope->of(*c.rope);
-    q = p.tap(at(Site::rot_q), rope(p, *c.rope, by, q));
-    k = p.tap(at(Site::rot_k), rope(p, *c.rope, by, k));
+    q = p.tap(at(AttentionSite::rot_q), rope(p, *c.rope, by, q));
+    k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
   }
   const std::vector<KeySource> sources = key_sources(p, at, k, v);
-  if (p.ends_before(at(Site::scores_raw))) {
+  if (p.ends_before(at(AttentionSite::scores_raw))) {
     append(p, at, sources);
     return {};
   }
-  const Tensor z = p.tap(at(Site::z), attend(p, at, c, c.mask(), q, k, v, sources, bias));
+  const Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, k, v, sources, bias));
   append(p, at, sources);
   const std::int64_t width = w.wo.weight.shape[1];  // of all heads, also in a split
   const Tensor all = p.whole(z, width, heads).reshaped({z.rows(), width / c.head_dim, c.head_dim});
   const Tensor out = project_out(p, at, w.wo, all);
-  return p.tap(at(Site::attn_proj), p.whole(out, x.normed.row_size()));
+  return p.tap(at(AttentionSite::attn_proj), p.whole(out, x.normed.row_size()));
 }
 
 /// Elements of a vector over all heads, or of one for each.
@@ -121,7 +123,7 @@ CacheLayerConfig cache_layer(const AttentionConfig& c) { return KvLayerConfig{c.
 CacheLayerConfig cache_layer(const CrossAttentionConfig& c) { return KvLayerConfig{c.n_kv_heads, c.head_dim, {}}; }
 
 void tap_input(Pass& p, BlockSite at, const CrossAttentionConfig&, SublayerInput& in) {
-  tap_stream(p, at(Site::cross_attn_in), in);
+  tap_stream(p, at(AttentionSite::cross_attn_in), in);
 }
 
 Tensor forward(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const SublayerInput& in) {

@@ -16,23 +16,28 @@
 
 #include "model/mixers/attention/config.h"
 #include "model/param_list.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 
 constexpr SublayerNames names_of(const AttentionConfig&) {
-  return {"attn", "attention", Site::attn_in, Site::attn_out, Norm::ln1, Norm::ln1_post, 1, Site::scores_raw};
+  return {"attn",          "attention", AttentionSite::attn_in,   AttentionSite::attn_out, norms::ln1,
+          norms::ln1_post, 1,           AttentionSite::scores_raw};
 }
 constexpr SublayerNames names_of(const CrossAttentionConfig&) {
   return {"cross_attn",
           "cross-attention",
-          Site::cross_attn_in,
-          Site::attn_out,
-          Norm::ln1,
-          Norm::ln1_post,
+          AttentionSite::cross_attn_in,
+          AttentionSite::attn_out,
+          norms::ln1,
+          norms::ln1_post,
           2,
-          Site::scores_raw,
+          AttentionSite::scores_raw,
           true};
 }
+
+constexpr const SiteTable& site_table(const AttentionConfig&) { return kAttentionSiteTable; }
+constexpr const SiteTable& site_table(const CrossAttentionConfig&) { return kAttentionSiteTable; }
 
 void check(std::string_view where, const AttentionConfig& c);
 void check(std::string_view where, const CrossAttentionConfig& c);

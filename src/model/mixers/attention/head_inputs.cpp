@@ -5,6 +5,7 @@
 
 #include "base/exchanged.h"
 #include "model/mixers/attention/attention.h"
+#include "ops/attention_sites.h"
 #include "ops/by_head.h"
 #include "ops/elementwise.h"
 
@@ -40,7 +41,7 @@ Tensor norm_copies(Pass& p, BlockSite at, const SublayerInput& in, const Tensor&
   const Exchanged<Taps*> without_taps(p.taps, nullptr);
   const Shape shape = copies.shape;
   const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
-  return norm(p, at(Norm::ln1), *in.norm_config, *in.norm_params, rows).reshaped(shape);
+  return norm(p, at(norms::ln1), *in.norm_config, *in.norm_params, rows).reshaped(shape);
 }
 
 /// With a tape: y was computed from the same rows for all heads. Gives `copies` the gradient that they would have if
@@ -65,9 +66,9 @@ void add_copy_gradients(Pass& p, BlockSite at, const LinearParams& w, const Subl
 
 void tap_input(Pass& p, BlockSite at, const AttentionConfig& c, SublayerInput& in) {
   if (p.taps == nullptr) return;
-  if (p.wants(at(Site::attn_in))) {
+  if (p.wants(at(AttentionSite::attn_in))) {
     in.q = copies_of(p, in.stream, c.n_heads);
-    tap(p, at(Site::attn_in), in.q);
+    tap(p, at(AttentionSite::attn_in), in.q);
     in.k = {first_of_groups(p, in.q.rows, c.n_kv_heads), in.q.replaced};
     in.v = {first_of_groups(p, in.q.rows, c.n_kv_heads), in.q.replaced};
   }
@@ -76,9 +77,9 @@ void tap_input(Pass& p, BlockSite at, const AttentionConfig& c, SublayerInput& i
     if (copies.rows.data == nullptr) copies = copies_of(p, in.stream, n);
     tap(p, at(site), copies);
   };
-  show(Site::q_input, c.n_heads, in.q);
-  show(Site::k_input, c.n_kv_heads, in.k);
-  show(Site::v_input, c.n_kv_heads, in.v);
+  show(AttentionSite::q_input, c.n_heads, in.q);
+  show(AttentionSite::k_input, c.n_kv_heads, in.k);
+  show(AttentionSite::v_input, c.n_kv_heads, in.v);
 }
 
 Tensor project_heads(Pass& p, BlockSite at, Site added, const LinearParams& w, const Tensor& rows,
@@ -93,11 +94,11 @@ Tensor project_heads(Pass& p, BlockSite at, Site added, const LinearParams& w, c
 }
 
 Tensor project_out(Pass& p, BlockSite at, const LinearParams& wo, const Tensor& z) {
-  const AddedSite added{at(Site::lora_out)};
-  if (!p.wants(at(Site::result))) return linear(p, wo, z, added);
+  const AddedSite added{at(AttentionSite::lora_out)};
+  if (!p.wants(at(AttentionSite::result))) return linear(p, wo, z, added);
   const auto on_path = std::make_shared<bool>(false);
   const Tensor result = copy_for_tap(p, heads_out(p, wo, z), on_path);
-  const Tensor tapped = p.tap(at(Site::result), result);
+  const Tensor tapped = p.tap(at(AttentionSite::result), result);
   const std::int64_t n_heads = tapped.shape[1], d = tapped.shape[2];
   const auto backward = [&p, n_heads, d, tapped](const Tensor& dout) {  // dtapped[t, h] = dout[t]
     const Tensor dtapped = p.grad(tapped);

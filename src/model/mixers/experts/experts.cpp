@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/exchanged.h"
 #include "model/checks.h"
+#include "model/mixers/experts/sites.h"
+#include "model/mixers/ffn/sites.h"
 #include "ops/elementwise.h"
 #include "ops/route.h"
 
@@ -37,21 +39,21 @@ Slots slots_of(const Tensor& chosen, std::int64_t n_experts, const SiteId& at, b
 }
 
 FfnSites sites_of(BlockSite at, int expert, bool gated) {
-  const SiteId up = at.of_expert(Site::expert_pre, expert);
-  const SiteId gate = gated ? at.of_expert(Site::expert_gate, expert) : up;
+  const SiteId up = at.of_expert(ExpertSite::expert_pre, expert);
+  const SiteId gate = gated ? at.of_expert(ExpertSite::expert_gate, expert) : up;
   return {gate,
           up,
-          at.of_expert(Site::expert_post, expert),
-          at.of_expert(Site::expert_out, expert),
-          at.of_expert(Site::expert_lora_gate, expert),
-          at.of_expert(Site::expert_lora_up, expert),
-          at.of_expert(Site::expert_lora_down, expert)};
+          at.of_expert(ExpertSite::expert_post, expert),
+          at.of_expert(ExpertSite::expert_out, expert),
+          at.of_expert(ExpertSite::expert_lora_gate, expert),
+          at.of_expert(ExpertSite::expert_lora_up, expert),
+          at.of_expert(ExpertSite::expert_lora_down, expert)};
 }
 
 /// `[n, d]`: the output of one expert for its tokens.
 Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const FfnParams& w, const Tensor& x,
                   const std::vector<std::int64_t>& slots, std::int64_t top_k) {
-  const SiteId tokens_site = at.of_expert(Site::expert_tokens, expert);
+  const SiteId tokens_site = at.of_expert(ExpertSite::expert_tokens, expert);
   Tensor tokens = p.tensor({static_cast<std::int64_t>(slots.size())});
   p.for_rows(tokens.count(), 1,
              [&](std::int64_t i) { tokens.data[i] = static_cast<float>(slots[static_cast<std::size_t>(i)] / top_k); });
@@ -97,10 +99,10 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
 
 Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in) {
   const Tensor& x = in.normed;
-  const Tensor logits = p.tap(at(Site::router_logits), linear(p, w.router, x));
-  const Tensor weights = p.tap(at(Site::expert_weights), softmax_rows(p, logits));
-  const Tensor chosen = p.tap(at(Site::expert_indices), choose_largest(p, weights, c.top_k));
-  const Slots slots = slots_of(chosen, c.n_experts, at(Site::expert_indices), p.shapes_only);
+  const Tensor logits = p.tap(at(ExpertSite::router_logits), linear(p, w.router, x));
+  const Tensor weights = p.tap(at(ExpertSite::expert_weights), softmax_rows(p, logits));
+  const Tensor chosen = p.tap(at(ExpertSite::expert_indices), choose_largest(p, weights, c.top_k));
+  const Slots slots = slots_of(chosen, c.n_experts, at(ExpertSite::expert_indices), p.shapes_only);
   router_losses(p, logits, weights, chosen, at.stack);
   const Tensor shares = shares_of(p, weights, chosen, c.renormalize);
 
@@ -111,7 +113,7 @@ Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, co
     const Tensor y = ffn(p, sites_of(at, SiteId::kShared, c.shared->gated), *c.shared, w.shared, x);
     out = add(p, out, multiply_rows(p, y, gate));
   }
-  return p.tap(at(Site::mlp_proj), out);
+  return p.tap(at(FfnSite::mlp_proj), out);
 }
 
 void check(std::string_view where, const MoeConfig& c) {
@@ -131,7 +133,7 @@ void list_params(ParamList& list, const std::string& at, const MoeConfig& c, Moe
   list.linear(w.shared_gate, at + ".shared_gate", 1, d.stream, false);
 }
 
-void tap_input(Pass& p, BlockSite at, const MoeConfig&, SublayerInput& in) { tap_stream(p, at(Site::mlp_in), in); }
+void tap_input(Pass& p, BlockSite at, const MoeConfig&, SublayerInput& in) { tap_stream(p, at(FfnSite::mlp_in), in); }
 
 ConfigFacts describe(const MoeConfig& c) {
   std::string text = fmt::format("{} of {} experts ({}), weights {}", c.top_k, c.n_experts, describe_dense(c.expert),

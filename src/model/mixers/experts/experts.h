@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "model/mixers/experts/sites.h"
 #include "model/mixers/ffn/ffn.h"
 
 namespace vitrine {
@@ -46,6 +47,7 @@ inline MoeParams unset_params(const MoeConfig& c) {
 }
 
 constexpr SublayerNames names_of(const MoeConfig& c) { return names_of(c.expert); }
+constexpr const SiteTable& site_table(const MoeConfig&) { return kExpertSiteTable; }
 void check(std::string_view where, const MoeConfig& c);
 void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d);
 inline CacheLayerConfig cache_layer(const MoeConfig&) { return {}; }

@@ -4,6 +4,7 @@
 
 #include "model/checks.h"
 #include "model/describe.h"
+#include "model/mixers/ffn/sites.h"
 
 namespace vitrine {
 
@@ -28,11 +29,12 @@ void list_params(ParamList& list, const std::string& at, const DenseConfig& c, F
   list.linear(w.w_down, at + ".w_down", d.stream, c.d_ff, c.bias);
 }
 
-void tap_input(Pass& p, BlockSite at, const DenseConfig&, SublayerInput& in) { tap_stream(p, at(Site::mlp_in), in); }
+void tap_input(Pass& p, BlockSite at, const DenseConfig&, SublayerInput& in) { tap_stream(p, at(FfnSite::mlp_in), in); }
 
 Tensor forward(Pass& p, BlockSite at, const DenseConfig& c, const FfnParams& w, const SublayerInput& in) {
-  const FfnSites sites{at(Site::mlp_pre),   at(Site::mlp_pre_linear), at(Site::mlp_post), at(Site::mlp_proj),
-                       at(Site::lora_gate), at(Site::lora_up),        at(Site::lora_down)};
+  const FfnSites sites{at(FfnSite::mlp_pre),  at(FfnSite::mlp_pre_linear), at(FfnSite::mlp_post),
+                       at(FfnSite::mlp_proj), at(FfnSite::lora_gate),      at(FfnSite::lora_up),
+                       at(FfnSite::lora_down)};
   return ffn(p, sites, c, w, in.normed);
 }
 

@@ -4,6 +4,7 @@
 //   plain   out = act(x · w_up) · w_down                         (Vaswani et al. 2017)
 #pragma once
 
+#include "model/mixers/ffn/sites.h"
 #include "model/mixers/mixer.h"
 #include "model/param_list.h"
 #include "ops/elementwise.h"
@@ -35,8 +36,9 @@ struct FfnSites {
 /// `[T, d]` from x `[T, d]`: the sublayer's output, before the post-norm.
 Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w, const Tensor& x);
 
+constexpr const SiteTable& site_table(const DenseConfig&) { return kFfnSiteTable; }
 constexpr SublayerNames names_of(const DenseConfig&) {
-  return {"mlp", "FFN", Site::mlp_in, Site::mlp_out, Norm::ln2, Norm::ln2_post, 2};
+  return {"mlp", "FFN", FfnSite::mlp_in, FfnSite::mlp_out, norms::ln2, norms::ln2_post, 2};
 }
 void check(std::string_view where, const DenseConfig& c);
 void list_params(ParamList& list, const std::string& at, const DenseConfig& c, FfnParams& w, Widths d);
