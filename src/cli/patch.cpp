@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/commands.h"
@@ -41,7 +42,9 @@ void show(const Session& session, const Patch& found, const std::vector<std::int
   constexpr int kWidth = 9;
   const auto right = Table::Align::right;
   std::vector<Table::Column> columns = {{"recovered", right}};
-  for (std::size_t i = 0; i < found.recovered.front().size(); ++i) {
+  const auto longer = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  const std::size_t n = std::max_element(found.recovered.begin(), found.recovered.end(), longer)->size();
+  for (std::size_t i = 0; i < n; ++i) {
     columns.push_back({found.by_head ? std::to_string(i) : fitted(session.label(ids[i]), kWidth), right});
   }
   Table table(std::move(columns));
@@ -50,6 +53,7 @@ void show(const Session& session, const Patch& found, const std::vector<std::int
     for (const double value : found.recovered[layer]) {
       cells.push_back(std::isnan(value) ? "–" : fmt::format("{:.3f}", value));
     }
+    cells.resize(n + 1);
     table.add(std::move(cells));
   }
   print(table.text());

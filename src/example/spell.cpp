@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/op_kind.h"
+
 namespace vitrine {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "checkpoint/gguf/plan.h"
 #include "inspect/text_pass.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {

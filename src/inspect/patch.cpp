@@ -1,22 +1,37 @@
 #include "inspect/patch.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "inspect/edited_runs.h"
 #include "inspect/objective.h"
-#include "model/mixers/ffn/sites.h"
+#include "model/sites.h"
 #include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
 
-constexpr Site kPatchSites[] = {Site::resid_pre,  Site::resid_mid,       Site::resid_post, AttentionSite::attn_out,
-                                FfnSite::mlp_out, AttentionSite::z,      AttentionSite::q, AttentionSite::k,
-                                AttentionSite::v, AttentionSite::pattern};
+/// What a sublayer adds to the stream.
+bool is_output(Site site) {
+  return info(site).place == SitePlace::mixer_output || info(site).place == SitePlace::ffn_output;
+}
+
+/// The stream, the outputs of sublayers, and values of attention.
+std::span<const Site> sites_to_patch() {
+  static const std::vector<Site> sites = [] {
+    using enum AttentionSite;
+    std::vector<Site> all = {Site::resid_pre, Site::resid_mid, Site::resid_post};
+    std::copy_if(all_sites().begin(), all_sites().end(), std::back_inserter(all), is_output);
+    for (const AttentionSite site : {z, q, k, v, pattern}) all.emplace_back(site);
+    return all;
+  }();
+  return sites;
+}
 
 bool is_by_head(Site site) { return info(site).shape.dims().size() == 3; }
 
@@ -93,17 +108,18 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
     void visit_gradient(Pass&, const SiteId& id, const Tensor& gradient) override { receive(id, gradient); }
     std::function<void(const SiteId&, const Tensor&)> receive;
   };
-  std::vector<std::vector<double>> all(sites.size());
+  std::vector<std::vector<double>> all(context.model->config().blocks.size());
   GradientReader reader(sites, [](Pass&, const SiteId&, const Tensor&) {});
   reader.receive = [&](const SiteId& id, const Tensor& gradient) {
     const auto layer = static_cast<std::size_t>(id.layer);
+    const auto number = static_cast<std::size_t>(std::find(sites.begin(), sites.end(), id) - sites.begin());
     for (std::int64_t place = 0; place < places_of(gradient.shape, id.site); ++place) {
       double sum = 0;
       for_each_part(gradient.shape, id.site, place, [&](std::int64_t offset, std::int64_t count) {
         for (std::int64_t i = offset; i < offset + count; ++i) {
           const auto at = static_cast<std::size_t>(i);
-          const double difference =
-              static_cast<double>(clean.values[layer].data[at]) - static_cast<double>(corrupted.values[layer].data[at]);
+          const double difference = static_cast<double>(clean.values[number].data[at]) -
+                                    static_cast<double>(corrupted.values[number].data[at]);
           sum += static_cast<double>(gradient.data[i]) * difference;
         }
       });
@@ -117,27 +133,22 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
   return all;
 }
 
-/// Whether a block has one of kPatchSites: the stream, what a sublayer writes, or values of attention.
+/// Whether a block has one of sites_to_patch().
 bool has_site(const BlockConfig& block, Site site) {
-  if (site == Site::resid_pre || site == Site::resid_mid || site == Site::resid_post) return true;
+  if (site == Site::resid_pre || site == Site::resid_post) return true;
+  if (site == Site::resid_mid) return has_middle(block);
   const auto writes = [&](const Sublayer& sublayer) { return names_of(sublayer).out == site; };
-  return site == AttentionSite::attn_out || site == FfnSite::mlp_out
-             ? std::any_of(block.sublayers.begin(), block.sublayers.end(), writes)
-             : find<AttentionConfig>(block) != nullptr;
+  return is_output(site) ? std::any_of(block.sublayers.begin(), block.sublayers.end(), writes)
+                         : find<AttentionConfig>(block) != nullptr;
 }
 
+/// The site in the layers that have it.
 std::vector<SiteId> sites_of(const ModelConfig& config, Site site) {
   std::vector<SiteId> sites;
-  for (std::size_t i = 0; i < config.n_layers(); ++i) {
-    const SiteId id = BlockSite{static_cast<int>(i), config.stack()}(site);
-    if (!config.layers.empty() || !has_site(config.blocks[i], site)) {
-      throw Unsupported(name_of(id), "the layer has no attention and no stream");
-    }
-    if (site == Site::resid_mid && config.blocks[i].is_parallel()) {
-      throw Unsupported(name_of(id), "attention and MLP are parallel: the stream has no state between them");
-    }
-    sites.push_back(id);
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    if (has_site(config.blocks[i], site)) sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(site));
   }
+  if (sites.empty()) throw Unsupported("--site", "no layer of the model has {}", info(site).name);
   return sites;
 }
 
@@ -145,14 +156,14 @@ std::vector<SiteId> sites_of(const ModelConfig& config, Site site) {
 
 std::vector<std::string> patch_sites() {
   std::vector<std::string> names;
-  for (const Site site : kPatchSites) names.emplace_back(info(site).name);
+  for (const Site site : sites_to_patch()) names.emplace_back(info(site).name);
   return names;
 }
 
 Site patch_site(const std::string& name) {
   const std::vector<std::string> names = patch_sites();
   const auto at = std::find(names.begin(), names.end(), name);
-  if (at != names.end()) return kPatchSites[static_cast<std::size_t>(at - names.begin())];
+  if (at != names.end()) return sites_to_patch()[static_cast<std::size_t>(at - names.begin())];
   throw BadInput("--site", "expected a site that can be patched, got \"{}\"{}", name, did_you_mean(name, names));
 }
 
@@ -175,12 +186,12 @@ Patch patch(const GenerateContext& context, const Tokens& clean, const Tokens& c
   result.by_head = is_by_head(o.site);
   std::vector<Edits> runs;
   std::vector<std::size_t> layers;  // of the runs
-  result.metric.resize(sites.size());
+  result.metric.resize(config.blocks.size());
   for (std::size_t i = 0; i < sites.size(); ++i) {
     const std::int64_t n = places_of(of_clean.values[i].shape, o.site);
     for (std::int64_t place = 0; place < n; ++place) {
       runs.push_back({clean_value(sites[i], of_clean.values[i], place)});
-      layers.push_back(i);
+      layers.push_back(static_cast<std::size_t>(sites[i].layer));
     }
   }
   EditedRuns(context, corrupted, objective.position).run(runs, [&](std::size_t run, std::span<const float> logits) {

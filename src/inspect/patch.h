@@ -28,7 +28,7 @@ struct PatchOptions {
 struct Patch {
   double clean = 0, corrupted = 0;             ///< The metric of the two prompts, at the last position.
   bool by_head = false;                        ///< The second axis is heads (of k and v: K/V heads), else positions.
-  std::vector<std::vector<double>> metric;     ///< `[layers][positions or heads]`
+  std::vector<std::vector<double>> metric;     ///< `[layers][positions or heads]`; no row: the layer lacks the site.
   std::vector<std::vector<double>> recovered;  ///< NaN where the two prompts have the same metric.
   std::vector<std::vector<double>> approximate;
 };

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "model/sites.h"
+#include "ops/op_kind.h"
 #include "pass/pass.h"
 
 namespace vitrine {

@@ -43,7 +43,7 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
       }
       return forward(p, here, kind, params, in);
     });
-    if (p.ends_before(here(names.post).scale)) return stream;
+    if (p.ends_before(here(names.post).scale)) continue;  // one that runs next to it may still be needed
     stream = join(p, here, sublayer, own.norms, sum_sites(c, i), stream, y);
   }
   return stream;

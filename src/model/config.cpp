@@ -21,6 +21,18 @@ void check_norms(std::string_view where, std::string_view sublayer, const Sublay
   }
 }
 
+/// The sublayers of a block are in the order of their sites. One that reads what the sublayers before it have added has
+/// sites after all of theirs.
+void check_order(std::string_view where, const BlockConfig& c) {
+  for (std::size_t i = 1; i < c.sublayers.size(); ++i) {
+    const SublayerNames before = names_of(c.sublayers[i - 1]), own = names_of(c.sublayers[i]);
+    const BlockSite at_before{0, Stack::only, before.is_cross}, at{0, Stack::only, own.is_cross};
+    const bool is_serial = c.sublayers[i].input == Sublayer::Input::stream;
+    if (precedes(is_serial ? at_before(before.out) : at_before(before.in), at(own.in))) continue;
+    throw Unsupported(where, "a block with {} {} {}", before.role, is_serial ? "and then" : "next to", own.role);
+  }
+}
+
 /// A block of a stack that reads an encoder's output, or none.
 void check_block(std::string_view where, const BlockConfig& c, bool has_source) {
   if (c.sublayers.empty()) throw BadInput(where, "expected a block with sublayers");
@@ -39,6 +51,7 @@ void check_block(std::string_view where, const BlockConfig& c, bool has_source) 
       throw BadInput(where, "expected one sublayer called {} in a block, got two", names.prefix);
     }
   }
+  check_order(where, c);
   const bool has_cross = find<CrossAttentionConfig>(c) != nullptr;
   if (has_cross && is_parallel) throw BadInput(where, "a parallel block has no cross-attention");
   if (has_source && !has_cross) throw BadInput(where, "expected cross-attention in every layer");
@@ -176,8 +189,14 @@ CacheLayerConfig cache_layer(const Sublayer& sublayer) {
 
 SumSites sum_sites(const BlockConfig& block, std::size_t i) {
   if (i + 1 == block.sublayers.size()) return {Site::resid_post, norms::post, Site::normalized_resid_post};
-  const std::optional<Site> sum = block.is_parallel() ? std::nullopt : std::optional(Site::resid_mid);
-  return {sum, norms::mid, Site::normalized_resid_mid};
+  const bool is_read = block.sublayers[i + 1].input == Sublayer::Input::stream;
+  return {is_read ? std::optional<Site>(Site::resid_mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
+}
+
+bool has_middle(const BlockConfig& block) {
+  return std::any_of(block.sublayers.begin(), block.sublayers.end(), [&](const Sublayer& s) {
+    return &s != &block.sublayers.front() && s.input == Sublayer::Input::stream;
+  });
 }
 
 int norm_number(const BlockConfig& block, std::size_t i) {

@@ -183,6 +183,8 @@ SublayerNames names_of(const Sublayer& sublayer);
 CacheLayerConfig cache_layer(const Sublayer& sublayer);
 /// Those of sublayer `i`.
 SumSites sum_sites(const BlockConfig& block, std::size_t i);
+/// Whether the stream has a value between the first and the last sublayer (Site::resid_mid).
+bool has_middle(const BlockConfig& block);
 /// The number in the name of the norms of sublayer `i`: `ln2` for 2. An FFN after cross-attention has 3.
 int norm_number(const BlockConfig& block, std::size_t i);
 

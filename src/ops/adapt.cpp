@@ -6,6 +6,7 @@
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {

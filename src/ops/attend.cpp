@@ -7,6 +7,7 @@
 #include "ops/attention_sites.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/op_kind.h"
 #include "ops/segment_attention.h"
 
 namespace vitrine {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/elementwise.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {

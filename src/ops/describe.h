@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/arithmetic.h"
-#include "pass/op.h"
+#include "ops/op_kind.h"
 #include "pass/sites.h"
 #include "tensor/tensor.h"
 

@@ -1,5 +1,7 @@
 #include "ops/dropout.h"
 
+#include "ops/op_kind.h"
+
 namespace vitrine {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/op_kind.h"
 #include "ops/recurrent_sites.h"
 #include "ops/scan.h"
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 

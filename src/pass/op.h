@@ -1,7 +1,4 @@
-// The kinds of ops, and what an op computes with besides its operands.
-//
-// An op is a forward, a backward and a description, which are in one file of ops/. A new kind is a name in one of these
-// lists. Those of the first have a description NAME_op (ops/describe.h), without which the program does not link.
+// An op that has run, and what it computed with besides its operands.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +9,8 @@
 
 namespace vitrine {
 
-// clang-format off
-#define VITRINE_DESCRIBED_OPS(KIND)                                                                       \
-  KIND(embed) KIND(embed_positions) KIND(linear) KIND(norm_scale) KIND(norm_divide) KIND(norm_weight)     \
-  KIND(rope) KIND(attend_score) KIND(attend_mask) KIND(attend_softmax) KIND(attend_mix)                   \
-  KIND(activate) KIND(gated) KIND(sigmoid) KIND(softcap) KIND(add) KIND(scale) KIND(multiply_rows)        \
-  KIND(softmax_rows) KIND(shares_of) KIND(take_rows) KIND(run_experts) KIND(mix_results)                  \
-  KIND(next_token_loss)
-#define VITRINE_OTHER_OPS(KIND)                                                                           \
-  KIND(embed_sinusoids) KIND(heads_in) KIND(heads_out) KIND(rescale) KIND(difference) KIND(spread)        \
-  KIND(norm) KIND(relative_bias) KIND(scores) KIND(mix) KIND(scan) KIND(dropout) KIND(concat) KIND(stack) \
-  KIND(row_range) KIND(repeat) KIND(first_of_groups) KIND(copy_for_tap) KIND(sum_of_heads) KIND(write)    \
-  KIND(log_partition)
-// clang-format on
-
-enum class OpKind : std::uint8_t {
-#define VITRINE_ENUMERATOR(name) name,
-  VITRINE_DESCRIBED_OPS(VITRINE_ENUMERATOR) VITRINE_OTHER_OPS(VITRINE_ENUMERATOR)
-#undef VITRINE_ENUMERATOR
-};
-
-/// `attend_score`
-std::string_view name_of(OpKind kind);
+enum class OpKind : std::uint8_t;       // ops/op_kind.h
+std::string_view name_of(OpKind kind);  ///< `attend_score`
 
 struct NormConfig;
 struct RopeConfig;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ops/op_kind.h"
+
 namespace vitrine {
 
 Seen seen(const SiteId& id, const Tensor& value) {

@@ -2,6 +2,7 @@
 #include "checkpoint/param_rows.h"
 #include "inspect/objective.h"
 #include "model/norms.h"
+#include "ops/op_kind.h"
 #include "vitrine/opened_model.h"
 #include "vitrine/site_watcher.h"
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 

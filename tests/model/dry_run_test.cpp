@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/attention_sites.h"
+#include "ops/op_kind.h"
 #include "support/run.h"
 
 namespace vitrine::test {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "model/mixers/experts/sites.h"
+#include "ops/op_kind.h"
 #include "support/run.h"
 
 namespace vitrine::test {

@@ -8,6 +8,7 @@
 #include "ops/attention_sites.h"
 #include "ops/by_head.h"
 #include "ops/elementwise.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {

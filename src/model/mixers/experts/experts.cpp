@@ -11,6 +11,7 @@
 #include "model/mixers/experts/sites.h"
 #include "model/mixers/ffn/sites.h"
 #include "ops/elementwise.h"
+#include "ops/op_kind.h"
 #include "ops/route.h"
 
 namespace vitrine {

@@ -1,4 +1,4 @@
-#include "pass/op.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 
