@@ -296,8 +296,8 @@ void run_bench(const BenchOptions& o) {
 
 }  // namespace
 
-void add_bench(CLI::App& program) {
-  CLI::App& command =
+void add_bench(Command& program) {
+  Command& command =
       *program.add_subcommand("bench", "Measure the speed of a model against the limits of this machine");
   const auto o = std::make_shared<BenchOptions>();
   command.add_option("MODEL", o->model,

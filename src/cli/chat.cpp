@@ -32,7 +32,7 @@ ChatFormat Chat::open_format() const {
   for (const std::string& assignment : options_.variables) {
     const std::size_t sign = assignment.find('=');
     if (sign == assignment.npos || sign == 0) {
-      throw CLI::ValidationError("--set", fmt::format("expected NAME=JSON, got \"{}\"", assignment));
+      throw UsageError("--set", fmt::format("expected NAME=JSON, got \"{}\"", assignment));
     }
     variables.by_name.emplace_back(assignment.substr(0, sign),
                                    TemplateData::parse(std::string_view(assignment).substr(sign + 1), "--set"));
@@ -178,7 +178,7 @@ namespace {
 
 void run_chat(const ChatOptions& o) {
   if (!o.messages.empty() && !o.session.empty()) {
-    throw CLI::ValidationError("--messages", "give --messages or --session, not both");
+    throw UsageError("--messages", "give --messages or --session, not both");
   }
   Chat chat(o);
   if (!o.messages.empty()) return chat.answer_file();
@@ -187,15 +187,15 @@ void run_chat(const ChatOptions& o) {
 
 }  // namespace
 
-void add_chat(CLI::App& program) {
-  CLI::App& command =
+void add_chat(Command& program) {
+  Command& command =
       *program.add_subcommand("chat", "Talk to a model in the format of its chat template, answers being streamed");
   const auto o = std::make_shared<ChatOptions>();
   command
       .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
       ->type_name("");
   const auto take_system = [o](const std::string& text) { o->system = text; };
-  command.add_option_function<std::string>("--system", take_system, "The system prompt");
+  command.add_option_function("--system", take_system, "The system prompt");
   command.add_option("--tools", o->tools, "JSON file with a list of tools, for templates that show them")
       ->type_name("FILE");
   command.add_option("--messages", o->messages, "Answer the messages of this JSON file (-: stdin) and exit")
@@ -212,7 +212,7 @@ void add_chat(CLI::App& program) {
   command
       .add_option("--overflow", o->overflow,
                   "If the conversation exceeds the context: report an error, or leave out the oldest exchanges")
-      ->check(CLI::IsMember({"error", "drop-oldest"}));
+      ->choices({"error", "drop-oldest"});
   add_generate_options(command, kInChat, o->answers);
   add_adapters(command, *o);
   finish_command(command, o, run_chat,

@@ -1,11 +1,11 @@
 // One function per command, which adds the command to the program.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/command.h"
 
 namespace vitrine::cli {
 
-using AddCommand = void(CLI::App& program);
+using AddCommand = void(Command& program);
 
 AddCommand add_predict, add_generate, add_logits, add_grad, add_tokenize, add_detokenize, add_trace, add_eval, add_info,
     add_init, add_bench, add_quantize, add_imatrix, add_tokenizer, add_data, add_plot, add_train, add_embed,

@@ -143,11 +143,11 @@ std::string fish_script(const Commands& commands) {
 
 }  // namespace
 
-void add_completion(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("completion", "Print a shell's completion script");
-  command.group("");
+void add_completion(Command& program) {
+  Command& command = *program.add_subcommand("completion", "Print a shell's completion script");
+  command.hide();
   const auto shell = std::make_shared<std::string>();
-  command.add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command.add_option("SHELL", *shell, "bash, zsh or fish")->required()->choices({"bash", "zsh", "fish"});
   command.callback([&program, shell] {
     const CommandPage page = describe(program);
     const Commands commands = all_commands(page);

@@ -16,9 +16,9 @@ struct ConversationKeys {
 };
 
 /// Adds --template, --mask, --learn and --now.
-void add_conversation_keys(CLI::App& command, ConversationKeys& keys);
+void add_conversation_keys(Command& command, ConversationKeys& keys);
 
 /// Adds `data inspect` to `group`.
-void add_inspect(CLI::App& group);
+void add_inspect(Command& group);
 
 }  // namespace vitrine::cli

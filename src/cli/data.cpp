@@ -63,12 +63,12 @@ std::optional<std::int32_t> document_token(const PackCommand& o, const Tokenizer
 }
 
 void run_pack(const PackCommand& o) {
-  if (o.tokenizer.empty()) throw CLI::RequiredError("--tokenizer");
+  if (o.tokenizer.empty()) throw MissingArgument("--tokenizer");
   const auto tokenizer = load_tokenizer(o.tokenizer, o.tokenizer_options);
   if (!o.target.empty()) return run_pack_pairs(o, *tokenizer);
   PackOptions options = o.pack;
   if (o.lines && !options.document_separator.empty()) {
-    throw CLI::ValidationError("--lines", "give --lines or --document-separator, not both");
+    throw UsageError("--lines", "give --lines or --document-separator, not both");
   }
   if (o.lines) options.document_separator = "\n";
   options.document_token = document_token(o, *tokenizer);
@@ -144,8 +144,8 @@ void run_baselines(const BaselineOptions& o) {
                   grouped(static_cast<std::int64_t>(held_out.size()))));
 }
 
-void add_baselines(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("baselines", "Cross-entropy of n-gram models of a corpus");
+void add_baselines(Command& group) {
+  Command& command = *group.add_subcommand("baselines", "Cross-entropy of n-gram models of a corpus");
   const auto o = std::make_shared<BaselineOptions>();
   command.add_option("TOKENS", o->tokens, "A folder written by vitrine data pack")->required()->type_name("");
   command.add_option("--validation", o->validation, "Measure on these shards, and count in all of TOKENS");
@@ -161,8 +161,8 @@ void add_baselines(CLI::App& group) {
       "Example: vitrine data baselines tokens/ --validation-fraction 0.1");
 }
 
-void add_pack(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("pack", "Tokenize text into shards that training maps into memory");
+void add_pack(Command& group) {
+  Command& command = *group.add_subcommand("pack", "Tokenize text into shards that training maps into memory");
   const auto o = std::make_shared<PackCommand>();
   command
       .add_option("FILE", o->paths,
@@ -176,7 +176,7 @@ void add_pack(CLI::App& group) {
   command.add_flag("--lines", o->lines, "Every line is a document");
   command.add_option("--target", o->target, "Pack pairs: line n of this file belongs to line n of FILE");
   command.add_option("--target-tokenizer", o->target_tokenizer, "The tokenizer of --target (default: --tokenizer)");
-  command.add_option_function<std::string>(
+  command.add_option_function(
       "--document-token", [o](const std::string& text) { o->document_token = text; },
       "The special token that every document begins with; \"\" for none (default: BOS, else the end-of-text token)");
   add_number<std::int64_t>(command, "--shard-tokens", o->pack.shard_tokens,
@@ -189,9 +189,9 @@ void add_pack(CLI::App& group) {
 
 }  // namespace
 
-void add_data(CLI::App& program) {
-  CLI::App& group = *program.add_subcommand("data", "Prepare text for training");
-  group.require_subcommand(1);
+void add_data(Command& program) {
+  Command& group = *program.add_subcommand("data", "Prepare text for training");
+  group.require_subcommand();
   add_pack(group);
   add_inspect(group);
   add_baselines(group);

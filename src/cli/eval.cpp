@@ -102,7 +102,7 @@ bool is_json_lines(const std::string& path) { return path.ends_with(".jsonl") ||
 
 /// A file of pairs in place of FILE: a single positional is then the model.
 void run_eval_preferences(const EvalOptions& o) {
-  if (o.positionals > 1) throw CLI::ValidationError("--pairs", "give --pairs or FILE, not both");
+  if (o.positionals > 1) throw UsageError("--pairs", "give --pairs or FILE, not both");
   const std::string model = o.positionals == 1 ? o.first : default_model();
   eval_preferences(o, o.conversations, o.preference, open_model(o, model, false), model, o.preference.path);
 }
@@ -125,14 +125,14 @@ Compared compare_models(const EvalOptions& o, const Session& session, const std:
 void run_eval(const EvalOptions& o) {
   const bool has_plain_text = o.preference.path.empty() && o.target_file.empty();
   if (!o.against.empty() && !has_plain_text) {
-    throw CLI::ValidationError("--against", "models are compared over one plain text, without --pairs and --target");
+    throw UsageError("--against", "models are compared over one plain text, without --pairs and --target");
   }
   const bool has_conversations = !o.preference.path.empty() || is_json_lines(o.positionals == 2 ? o.second : o.first);
   if (o.ranks != nullptr && has_conversations) {
     throw Unsupported("--split", "expected a plain text; conversations and preferences are evaluated by one process");
   }
   if (!o.preference.path.empty()) return run_eval_preferences(o);
-  if (o.positionals == 0) throw CLI::RequiredError("FILE");
+  if (o.positionals == 0) throw MissingArgument("FILE");
   const bool has_model = o.positionals == 2;
   const Session session = open_model(o, has_model ? o.first : "", true);
   const std::string file = has_model ? o.second : o.first;
@@ -181,9 +181,8 @@ void run_eval(const EvalOptions& o) {
 
 }  // namespace
 
-void add_eval(CLI::App& program) {
-  CLI::App& command =
-      *program.add_subcommand("eval", "Compute cross-entropy, perplexity and bits per byte over a file");
+void add_eval(Command& program) {
+  Command& command = *program.add_subcommand("eval", "Compute cross-entropy, perplexity and bits per byte over a file");
   const auto o = std::make_shared<EvalOptions>();
   add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
                   "A text file, or JSON Lines with conversations (.jsonl); a single positional is FILE");
@@ -198,13 +197,13 @@ void add_eval(CLI::App& program) {
   add_score_settings(command, o->settings);
   add_conversation_keys(command, o->conversations);
   add_preference_keys(command, o->preference);
-  CLI::Option* const against =
+  Option* const against =
       command
           .add_option("--against", o->against,
                       "Another model, with f32 keys and values: compare the predictions with its own")
           ->type_name("MODEL2");
   command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32, int8 or bf16")
-      ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}))
+      ->choices({"auto", "f32", "int8", "bf16"})
       ->needs(against);
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
   add_adapters(command, *o);

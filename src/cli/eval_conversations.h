@@ -17,7 +17,7 @@ struct PreferenceKeys {
 };
 
 /// Adds --pairs, --objective, --beta, --label-smoothing and --gamma.
-void add_preference_keys(CLI::App& command, PreferenceKeys& keys);
+void add_preference_keys(Command& command, PreferenceKeys& keys);
 
 /// Prints the loss of what is learned in a file of conversations. `model` is the session's path.
 void eval_conversations(const Options& options, const ConversationKeys& keys, const Session& session,

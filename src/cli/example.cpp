@@ -105,8 +105,8 @@ void run_example(ExampleCommand& o) {
 
 }  // namespace
 
-void add_example(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand(
+void add_example(Command& program) {
+  Command& command = *program.add_subcommand(
       "example", "Show every matrix of one training step of a tiny model: forward, backward, update");
   const auto o = std::make_shared<ExampleCommand>();
   command.add_option(
@@ -115,7 +115,7 @@ void add_example(CLI::App& program) {
   command.add_option("--ids", o->ids_text, "Token ids of the text")->capture_default_str();
   add_number<std::int32_t>(command, "--target", o->target, "The id to be predicted after the text (default: 5)");
   command.add_option("--optimizer", o->optimizer, "The optimizer: sgd or adamw")
-      ->check(CLI::IsMember({"sgd", "adamw"}))
+      ->choices({"sgd", "adamw"})
       ->capture_default_str();
   add_number<double>(command, "--lr", o->lr, "The learning rate (default: 0.5 for SGD, 0.01 for AdamW)");
   add_list(
@@ -124,7 +124,7 @@ void add_example(CLI::App& program) {
       "new: a parameter after the update; may be given several times");
   add_number<int>(command, "--digits", o->style.digits, "Digits after the decimal point (default: 3)", 1, 7);
   command.add_option("--format", o->format, "The format: text, markdown or html")
-      ->check(CLI::IsMember({"text", "markdown", "html"}))
+      ->choices({"text", "markdown", "html"})
       ->capture_default_str();
   command.add_option("--out", o->out, "The file to write (default: stdout)");
   finish_command(command, o, run_example, "Example: vitrine example --format html --out example.html");

@@ -64,8 +64,8 @@ void run_fill(const FillOptions& o) {
 
 }  // namespace
 
-void add_fill(CLI::App& program) {
-  CLI::App& command =
+void add_fill(Command& program) {
+  Command& command =
       *program.add_subcommand("fill", "Show the most likely tokens in place of every mask ([MASK], <mask>) of a text");
   const auto o = std::make_shared<FillOptions>();
   add_model_and_text(command, *o);

@@ -40,8 +40,8 @@ void run_generate(const GenerateCommand& o) {
 
 }  // namespace
 
-void add_generate(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand(
+void add_generate(Command& program) {
+  Command& command = *program.add_subcommand(
       "generate",
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   const auto o = std::make_shared<GenerateCommand>();

@@ -44,7 +44,7 @@ std::string expected_text(const OptionRow& row) {
   return std::holds_alternative<int SamplingConfig::*>(row.value) ? "a whole number" : "a number";
 }
 
-void add_generate_options(CLI::App& command, OfferedIn place, GenerateOptions& options) {
+void add_generate_options(Command& command, OfferedIn place, GenerateOptions& options) {
   for (const OptionRow& row : option_rows()) {
     if (!row.is_in(place)) continue;
     const std::string help = place == kInChat && *row.in_chat != '\0' ? row.in_chat : row.help();
@@ -54,10 +54,10 @@ void add_generate_options(CLI::App& command, OfferedIn place, GenerateOptions& o
     }
     const auto take = [&row, &options](const std::string& text) {
       if (set_from_text(row, text, options)) return;
-      throw CLI::ValidationError(row.flag(), fmt::format("expected {}, got \"{}\"", expected_text(row), text));
+      throw UsageError(row.flag(), fmt::format("expected {}, got \"{}\"", expected_text(row), text));
     };
-    CLI::Option& option = *command.add_option_function<std::string>(row.flag(), take, help);
-    if (!row.names.empty()) option.check(CLI::IsMember(row.names));
+    Option& option = *command.add_option_function(row.flag(), take, help);
+    if (!row.names.empty()) option.choices(row.names);
     if (std::visit([](auto p) { return kIsNumber<decltype(p)>; }, row.place)) option.type_name("N");
     if (std::holds_alternative<std::vector<std::string> GenerateOptions::*>(row.place)) option.trigger_on_parse();
   }

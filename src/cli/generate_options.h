@@ -7,7 +7,7 @@
 namespace vitrine::cli {
 
 /// Adds the flags of the rows that are offered in one of the commands.
-void add_generate_options(CLI::App& command, OfferedIn place, GenerateOptions& options);
+void add_generate_options(Command& command, OfferedIn place, GenerateOptions& options);
 
 /// Sets an option to the value that a text spells, or adds it to a list. Returns false if it is no such value. Whether
 /// an option of the sampler is in its range is left to SamplingConfig::validate(), which sees the checkpoint's values,

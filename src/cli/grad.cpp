@@ -63,8 +63,8 @@ void run_grad(const GradOptions& o) {
 
 }  // namespace
 
-void add_grad(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand(
+void add_grad(Command& program) {
+  Command& command = *program.add_subcommand(
       "grad", "Write the gradient of the loss with respect to every parameter to a .safetensors file");
   const auto o = std::make_shared<GradOptions>();
   add_model_and_text(command, *o);

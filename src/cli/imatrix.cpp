@@ -76,7 +76,7 @@ ImportanceMatrix finished(const ImatrixOptions& o, const InputCollector& collect
 }
 
 void run_imatrix(const ImatrixOptions& o) {
-  if (o.positionals == 0) throw CLI::RequiredError("FILE");
+  if (o.positionals == 0) throw MissingArgument("FILE");
   const bool has_model = o.positionals == 2;
   const Session session = open_model(o, has_model ? o.first : "", true);
   const std::string file = has_model ? o.second : o.first;
@@ -125,8 +125,8 @@ void run_imatrix(const ImatrixOptions& o) {
 
 }  // namespace
 
-void add_imatrix(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("imatrix", "Collect an importance matrix for quantize");
+void add_imatrix(Command& program) {
+  Command& command = *program.add_subcommand("imatrix", "Collect an importance matrix for quantize");
   const auto o = std::make_shared<ImatrixOptions>();
   add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
                   "A text file; a single positional is FILE");

@@ -71,13 +71,13 @@ std::string preset_names() {
 
 }  // namespace
 
-void add_init(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("init", "Write a checkpoint with random weights");
+void add_init(Command& program) {
+  Command& command = *program.add_subcommand("init", "Write a checkpoint with random weights");
   const auto o = std::make_shared<InitOptions>();
   command.add_option("PRESET", o->preset, "A preset, or the path of a config.json")->required()->type_name("");
   command.add_option("OUT", o->out, "The folder to create")->required()->type_name("");
   command.add_option("--dtype", o->dtype, "Type of the weights: f32 or bf16 (default: the type in the config)")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->choices({"f32", "bf16"});
   add_list(command, "--set", o->assignments,
            "Override a key of the config: d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff, vocab_size, "
            "max_seq_len, or a key of config.json; may be given several times");

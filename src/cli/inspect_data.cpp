@@ -68,7 +68,7 @@ void print_sample(const InspectOptions& o, const ConversationEncoder& encoder, c
 }
 
 void run_inspect(const InspectOptions& o) {
-  if (o.model.empty() && o.tokenizer.empty()) throw CLI::RequiredError("--model or --tokenizer");
+  if (o.model.empty() && o.tokenizer.empty()) throw MissingArgument("--model or --tokenizer");
   const ConversationModel model =
       open_conversation_model({o.model, o.tokenizer, o.keys.chat_template, o.tokenizer_options});
   const ConversationEncoder encoder(model, o.keys.options());
@@ -108,15 +108,15 @@ ConversationOptions ConversationKeys::options() const {
   return options;
 }
 
-void add_conversation_keys(CLI::App& command, ConversationKeys& keys) {
+void add_conversation_keys(Command& command, ConversationKeys& keys) {
   command.add_option("--template", keys.chat_template, "A file with a chat template to use in place of the model's")
       ->type_name("FILE");
   command
       .add_option("--mask", keys.mask, "How the assistant's ids are found: by the template's marks or by difference")
-      ->check(CLI::IsMember({"auto", "marks", "difference"}))
+      ->choices({"auto", "marks", "difference"})
       ->capture_default_str();
   command.add_option("--learn", keys.learn, "What is learned: what the assistant says, its last message, or all")
-      ->check(CLI::IsMember({"assistant", "last", "all"}))
+      ->choices({"assistant", "last", "all"})
       ->capture_default_str();
   command
       .add_option("--now", keys.now,
@@ -124,8 +124,8 @@ void add_conversation_keys(CLI::App& command, ConversationKeys& keys) {
       ->type_name("TIME");
 }
 
-void add_inspect(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("inspect", "Show what training learns from a file of conversations");
+void add_inspect(Command& group) {
+  Command& command = *group.add_subcommand("inspect", "Show what training learns from a file of conversations");
   const auto o = std::make_shared<InspectOptions>();
   command.add_option("FILE", o->path, "JSON Lines: a conversation, a text or a pair of answers on each line")
       ->required()

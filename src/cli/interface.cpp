@@ -2,47 +2,8 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-
 namespace vitrine::cli {
 namespace {
-
-/// CLI11 lists the allowed values only in the name of an option's type: `TEXT:{auto,f32,int8}`.
-std::vector<std::string> choices_of(const std::string& type) {
-  const std::size_t open = type.find('{'), close = type.rfind('}');
-  if (open == std::string::npos || close == std::string::npos || close < open) return {};
-  const auto choices = split(std::string_view(type).substr(open + 1, close - open - 1), ',');
-  return {choices.begin(), choices.end()};
-}
-
-OptionPage page_of(const CLI::Option& option) {
-  OptionPage page;
-  page.positional = option.get_positional();
-  page.name = page.positional ? option.get_name(true) : "--" + option.get_lnames().at(0);
-  page.about = option.get_description();
-  page.choices = choices_of(option.get_type_name());
-  page.takes_value = option.get_items_expected_max() > 0;
-  page.is_number = option.get_type_name() == "N";
-  page.required = option.get_required();
-  return page;
-}
-
-CommandPage page_of(const CLI::App& app, const std::string& name) {
-  CommandPage page;
-  page.name = name;
-  page.about = app.get_description();
-  page.footer = app.get_footer();
-  for (const CLI::Option* option : app.get_options({})) {
-    const bool hidden = option->get_group().empty();
-    if (!hidden && (option->get_positional() || !option->get_lnames().empty()))
-      page.options.push_back(page_of(*option));
-  }
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_group().empty()) continue;
-    page.commands.push_back(page_of(*command, name.empty() ? command->get_name() : name + " " + command->get_name()));
-  }
-  return page;
-}
 
 void collect(const CommandPage& page, std::vector<const CommandPage*>& commands) {
   commands.push_back(&page);
@@ -55,8 +16,6 @@ bool has(const CommandPage& command, const OptionPage& option) {
 }
 
 }  // namespace
-
-CommandPage describe(const CLI::App& program) { return page_of(program, ""); }
 
 std::string CommandPage::synopsis() const {
   std::string text = "vitrine " + name;

@@ -1,9 +1,10 @@
 // The program's commands and options, read from the parser, and the man page, completion and docs generated from them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "cli/command.h"
 
 namespace vitrine::cli {
 
@@ -29,7 +30,7 @@ struct CommandPage {
 };
 
 /// What `vitrine --help` and the help of its commands show, without hidden commands.
-CommandPage describe(const CLI::App& program);
+CommandPage describe(const Command& program);
 
 /// The program itself and every command, each before its subcommands.
 std::vector<const CommandPage*> all_commands(const CommandPage& program);
@@ -38,11 +39,11 @@ std::vector<CommandPage> running_commands(const CommandPage& program, CommandPag
 
 /// Hidden commands that installation and the generation of docs/ use.
 /// `completion SHELL`: a script for bash, zsh or fish that completes commands, options, their values and files.
-void add_completion(CLI::App& program);
+void add_completion(Command& program);
 /// `man`: the man page vitrine(1), in roff.
-void add_man(CLI::App& program, const std::string& version);
+void add_man(Command& program, const std::string& version);
 /// `page NAME`: docs/commands.md, every command with its options, and the examples of the footers as commands to run;
 /// docs/sites.md, every site with its shape and meaning; python/vitrine/_options.py, the types of generate().
-void add_page(CLI::App& program);
+void add_page(Command& program);
 
 }  // namespace vitrine::cli

@@ -94,8 +94,8 @@ void run_lens(const LensArguments& o) {
 
 }  // namespace
 
-void add_lens(CLI::App& program) {
-  CLI::App& command =
+void add_lens(Command& program) {
+  Command& command =
       *program.add_subcommand("lens", "Show what every state of the residual stream would predict (logit lens)");
   const auto o = std::make_shared<LensArguments>();
   add_model_and_text(command, *o);

@@ -34,8 +34,8 @@ void run_logits(const LogitsOptions& o) {
 
 }  // namespace
 
-void add_logits(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
+void add_logits(Command& program) {
+  Command& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
   const auto o = std::make_shared<LogitsOptions>();
   add_model_and_text(command, *o);
   add_second_input(command, *o);

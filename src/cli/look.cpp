@@ -145,7 +145,7 @@ LookOptions options_of(const LookCommand& o, const Session& session) {
   if (o.analogy) options.embedding.analogy = terms_in(session, *o.analogy, "--analogy");
   if (o.corrupted) options.change.corrupted = encoded(session, o, *o.corrupted);
   for (const std::string& text : o.writes) options.change.writes.push_back(parse_site_write(text));
-  if (o.corrupted && !o.writes.empty()) throw CLI::ValidationError("--set", "give either --set or --corrupted");
+  if (o.corrupted && !o.writes.empty()) throw UsageError("--set", "give either --set or --corrupted");
   options.cells = o.cells;
   options.sampling = sampling_of(session.defaults());
   options.seed = o.seed.value_or(0);
@@ -201,8 +201,8 @@ void run_look(const LookCommand& o) {
 
 }  // namespace
 
-void add_look(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("look", "Write a page that shows everything about one text in a model");
+void add_look(Command& program) {
+  Command& command = *program.add_subcommand("look", "Write a page that shows everything about one text in a model");
   const auto o = std::make_shared<LookCommand>();
   add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The HTML file to write; it needs no other file and no network")->required();

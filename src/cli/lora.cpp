@@ -226,7 +226,7 @@ std::vector<std::int32_t> sample_text(const Session& session, const GenerateCont
 }
 
 void run_merge(const MergeOptions& o) {
-  if (o.paths.size() < 3) throw CLI::RequiredError("MODEL ADAPTER... OUT");
+  if (o.paths.size() < 3) throw MissingArgument("MODEL ADAPTER... OUT");
   const std::string &model = o.paths.front(), &out = o.paths.back();
   for (std::size_t i = 0; i + 1 < o.paths.size(); ++i) refuse_same(o.paths[i], out);
   Session session = open_model(o, model, false);
@@ -273,8 +273,8 @@ void run_merge(const MergeOptions& o) {
       d.positions, d.kl, 100 * d.same_top));
 }
 
-void add_new(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("new", "Write a new adapter, which changes nothing until it is trained");
+void add_new(Command& group) {
+  Command& command = *group.add_subcommand("new", "Write a new adapter, which changes nothing until it is trained");
   const auto o = std::make_shared<LoraNewOptions>();
   command.add_option("MODEL", o->model, "The base model")->required()->type_name("");
   command.add_option("OUT", o->out, "The PEFT folder, or the .gguf, to write")->required()->type_name("");
@@ -282,21 +282,21 @@ void add_new(CLI::App& group) {
   add_number<double>(command, "--alpha", o->adapter.alpha,
                      "What B · A · x is multiplied by, times the rank (default: 16)");
   command.add_option("--scaling", o->scaling, "standard: alpha / rank; rslora: alpha / √rank")
-      ->check(CLI::IsMember({"standard", "rslora"}));
+      ->choices({"standard", "rslora"});
   add_list(command, "--target", o->targets,
            "q, k, v, o, gate, up, down, or the name of a module; may be given several times (default: all seven)");
   finish_command(command, o, run_lora_new, "Example: vitrine lora new gpt2/ adapter/ --rank 16 --alpha 32 --seed 1");
 }
 
-void add_lora_info(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("info", "Show what an adapter consists of");
+void add_lora_info(Command& group) {
+  Command& command = *group.add_subcommand("info", "Show what an adapter consists of");
   const auto o = std::make_shared<LoraInfoOptions>();
   command.add_option("ADAPTER", o->adapter, "A PEFT folder or a .gguf")->required()->type_name("");
   finish_command(command, o, run_lora_info, "Example: vitrine lora info adapter/");
 }
 
-void add_merge(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("merge", "Write a model whose weights include adapters");
+void add_merge(Command& group) {
+  Command& command = *group.add_subcommand("merge", "Write a model whose weights include adapters");
   const auto o = std::make_shared<MergeOptions>();
   command.add_option("PATHS", o->paths, "MODEL ADAPTER[=SCALE]... OUT; OUT is a folder or a .gguf")
       ->required()
@@ -305,15 +305,15 @@ void add_merge(CLI::App& group) {
       .add_option("--type", o->type,
                   "Type of the weights: f32, f16 or bf16, in a .gguf also q8_0 or q4_0 (default: as stored, bf16 if "
                   "they are quantized)")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"}));
+      ->choices({"f32", "f16", "bf16", "q8_0", "q4_0"});
   finish_command(command, o, run_merge,
                  "Prints how far the written model's predictions are from those of the model with the adapters, on a "
                  "text that it samples.\n"
                  "Example: vitrine lora merge gpt2/ adapter/ merged/");
 }
 
-void add_convert(CLI::App& group) {
-  CLI::App& command = *group.add_subcommand("convert", "Write an adapter in the other format");
+void add_convert(Command& group) {
+  Command& command = *group.add_subcommand("convert", "Write an adapter in the other format");
   const auto o = std::make_shared<ConvertOptions>();
   command.add_option("ADAPTER", o->adapter, "A PEFT folder or a .gguf")->required()->type_name("");
   command.add_option("OUT", o->out, "The .gguf, or the PEFT folder, to write")->required()->type_name("");
@@ -323,9 +323,9 @@ void add_convert(CLI::App& group) {
 
 }  // namespace
 
-void add_lora(CLI::App& program) {
-  CLI::App& group = *program.add_subcommand("lora", "Make, show, merge and convert low-rank adapters");
-  group.require_subcommand(1);
+void add_lora(Command& program) {
+  Command& group = *program.add_subcommand("lora", "Make, show, merge and convert low-rank adapters");
+  group.require_subcommand();
   add_new(group);
   add_lora_info(group);
   add_merge(group);

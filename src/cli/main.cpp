@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/nearest.h"
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/interface.h"
@@ -100,43 +99,9 @@ std::string version_line() {
                      differs ? "; VDPBF16PS differs from its definition, so bf16 is multiplied as float32" : "");
 }
 
-/// Rejects ++, which CLI11 takes as the end of a command wherever it appears.
-void refuse_plus_plus(int argc, char** argv) {
-  for (int i = 1; i < argc && argv[i] != std::string_view("--"); ++i) {
-    if (argv[i] == std::string_view("++")) throw CLI::ValidationError("++", "put -- before it to pass it as TEXT");
-  }
-}
-
-/// Without this check, an unknown command would be reported last or, if --help follows it, not at all.
-void check_command(CLI::App& program, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
-  if (!program.get_subcommands(is_named).empty()) return;
-  std::vector<std::string> names;
-  for (const CommandPage& command : describe(program).commands) names.push_back(command.name);
-  throw CLI::ParseError(std::string("expected a command, got ") + argv[1] + did_you_mean(argv[1], names),
-                        CLI::ExitCodes::InvalidError);
-}
-
-/// The message about arguments that no option or positional has taken.
-std::string about_extras(const CLI::App& program) {
-  const std::vector<std::string> extras = program.remaining(true);
-  const std::string text = fmt::format("unexpected: {}", fmt::join(extras, " "));
-  std::vector<std::string> options;
-  for (const CLI::App* command : program.get_subcommands()) {
-    for (const CLI::Option* option : command->get_options()) options.push_back(option->get_name());
-  }
-  const std::string first = extras.front().substr(0, extras.front().find('='));
-  const std::string hint = first.starts_with("--") ? did_you_mean(first, options) : "";
-  if (!hint.empty()) return text + hint;
-  return text + "; quote a TEXT of several words, and put -- before one that begins with -";
-}
-
 int run(int argc, char** argv) {
-  CLI::App program("A transformer language-model engine that runs and trains models and shows every value in them.",
-                   "vitrine");
-  program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
-  program.set_version_flag("--version", version_line);
+  Command program("A transformer language-model engine that runs and trains models and shows every value in them.",
+                  "vitrine", version_line);
   for (const auto add :
        {add_predict,   add_fill,       add_generate,  add_translate, add_encode,    add_logits, add_grad,
         add_tokenize,  add_detokenize, add_trace,     add_eval,      add_info,      add_init,   add_bench,
@@ -151,21 +116,10 @@ int run(int argc, char** argv) {
       "Run vitrine COMMAND --help for the options of a command.\n"
       "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin");
   try {
-    refuse_plus_plus(argc, argv);
-    check_command(program, argc, argv);
-    program.parse(argc, argv);
-    if (program.get_subcommands().empty()) throw CLI::RequiredError("A command");
+    const std::string text = program.parse(argc, argv);
+    if (!text.empty()) print(text);
     return 0;
-  } catch (const CLI::CallForHelp&) {
-    print(program.help("", CLI::AppFormatMode::Normal));
-    return 0;
-  } catch (const CLI::CallForVersion& e) {
-    print(std::string(e.what()) + "\n");
-    return 0;
-  } catch (const CLI::ExtrasError&) {
-    if (is_first_process()) note("usage: " + about_extras(program) + " (see --help)");
-    return 2;
-  } catch (const CLI::ParseError& e) {
+  } catch (const UsageError& e) {
     if (is_first_process()) note(std::string("usage: ") + e.what() + " (see --help)");
     return 2;
   }

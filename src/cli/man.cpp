@@ -74,9 +74,9 @@ std::string man_page(const CommandPage& program, const std::string& version) {
 
 }  // namespace
 
-void add_man(CLI::App& program, const std::string& version) {
-  CLI::App& command = *program.add_subcommand("man", "Print the man page vitrine(1), as roff");
-  command.group("");
+void add_man(Command& program, const std::string& version) {
+  Command& command = *program.add_subcommand("man", "Print the man page vitrine(1), as roff");
+  command.hide();
   command.callback([&program, version] { print(man_page(describe(program), version)); });
 }
 

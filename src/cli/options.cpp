@@ -36,7 +36,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
   std::vector<std::int32_t> ids;
   for (const std::string_view part : split(text, ',')) {
     const auto id = number_in<std::int32_t>(part);
-    if (!id) throw CLI::ValidationError(option, "expected ids as in 1,2,3, got \"" + text + "\"");
+    if (!id) throw UsageError(option, "expected ids as in 1,2,3, got \"" + text + "\"");
     ids.push_back(*id);
   }
   return ids;
@@ -54,7 +54,7 @@ std::string default_model() {
   throw BadInput("MODEL", "the default model is not installed with {}; give the path of a model", program.string());
 }
 
-void add_common(CLI::App& command, Options& o) {
+void add_common(Command& command, Options& o) {
   add_number<int>(command, "--threads", o.threads, "Number of threads (default: all processors)", 1, 1024);
   add_number<std::uint64_t>(command, "--seed", o.seed, "Random seed (default: drawn; --json reports it)");
   command.add_flag("--json", o.json, "Print one JSON object to stdout and nothing else");
@@ -67,85 +67,84 @@ void add_common(CLI::App& command, Options& o) {
           "--compute", o.compute,
           "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "
           "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: int8 if any weight is quantized")
-      ->check(CLI::IsMember({"auto", "f32", "int8", "bf16"}));
+      ->choices({"auto", "f32", "int8", "bf16"});
   command.add_option("--kv", o.kv, "Types of keys and values in the KV cache: K, or K:V as in int8:int4")
-      ->check(CLI::Validator(check_kv_types, "{f32,bf16,f16,int8,int4}"));
+      ->check(check_kv_types, "{f32,bf16,f16,int8,int4}");
   add_list(command, "--allow-config-key", o.allowed_config_keys,
            "Ignore this unknown key of config.json; may be given several times");
 }
 
-void add_positionals(CLI::App& command, Options& o, const std::string& about_model, const char* second,
+void add_positionals(Command& command, Options& o, const std::string& about_model, const char* second,
                      const std::string& about_second) {
   const auto positional = [&](const char* name, std::string& place, const std::string& about) {
     const auto take = [&o, &place](const std::string& value) {
       place = value;
       ++o.positionals;
     };
-    command.add_option_function<std::string>(name, take, about)->type_name("");
+    command.add_option_function(name, take, about)->type_name("");
   };
   positional("MODEL", o.first, about_model + " (default: the default model)");
   positional(second, o.second, about_second);
   command.add_flag("--no-special", o.no_special, "Add no special tokens to the text, and treat none in it as special");
 }
 
-void add_text(CLI::App& command, Options& o, const std::string& about_model) {
+void add_text(Command& command, Options& o, const std::string& about_model) {
   add_positionals(command, o, about_model, "TEXT", "The text; - reads it from stdin; a single positional is TEXT");
 }
 
-void add_model_and_text(CLI::App& command, Options& o) {
+void add_model_and_text(Command& command, Options& o) {
   add_text(command, o, "A Hugging Face folder, a .gguf or a llama2.c .bin");
   const auto take = [&o](const std::string& text) {
     o.ids = parse_ids(text, "--ids");
     o.has_ids = true;
   };
-  command.add_option_function<std::string>("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
+  command.add_option_function("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
   add_adapters(command, o);
 }
 
-void add_adapters(CLI::App& command, Options& o) {
+void add_adapters(Command& command, Options& o) {
   add_list(command, "--adapter", o.adapters,
            "Change the model by the low-rank adapter PATH, a PEFT folder or a .gguf, or PATH=SCALE; may be given "
            "several times");
 }
 
-void add_pair(CLI::App& command, Options& o) {
+void add_pair(Command& command, Options& o) {
   const auto take_pair = [&o](const std::string& text) { o.pair = text; };
-  command.add_option_function<std::string>("--pair", take_pair, "A second text, which is read with TEXT as a pair");
+  command.add_option_function("--pair", take_pair, "A second text, which is read with TEXT as a pair");
 }
 
-void add_types(CLI::App& command, Options& o) {
+void add_types(Command& command, Options& o) {
   const auto take = [&o](const std::string& text) { o.types = parse_ids(text, "--types"); };
-  command.add_option_function<std::string>("--types", take, "Types of the tokens as in 0,0,1 (default: all 0)");
+  command.add_option_function("--types", take, "Types of the tokens as in 0,0,1 (default: all 0)");
 }
 
-void add_second_input(CLI::App& command, Options& o) {
+void add_second_input(Command& command, Options& o) {
   add_pair(command, o);
   const auto take_target = [&o](const std::string& text) { o.target = text; };
-  command.add_option_function<std::string>(
-      "--target", take_target, "What the decoder of an encoder–decoder reads; the start symbol is put before it");
+  command.add_option_function("--target", take_target,
+                              "What the decoder of an encoder–decoder reads; the start symbol is put before it");
   const auto take_ids = [&o](const std::string& text) {
     o.target_ids = parse_ids(text, "--target-ids");
     o.has_target_ids = true;
   };
-  command.add_option_function<std::string>("--target-ids", take_ids,
-                                           "Its token ids, instead of --target, with the start symbol");
+  command.add_option_function("--target-ids", take_ids, "Its token ids, instead of --target, with the start symbol");
   add_types(command, o);
   add_number<std::int64_t>(command, "--pad-to", o.pad_to,
                            "Append padding, which no token attends to, to the text, up to N tokens", 1, 1 << 30);
 }
 
-void add_labels(CLI::App& command, Options& o) {
+void add_labels(Command& command, Options& o) {
   const auto take = [&o](const std::string& text) { o.labels = parse_ids(text, "--labels"); };
-  command.add_option_function<std::string>(
-      "--labels", take, "What each row predicts, as in 5,-100,7; -100: nothing (default: the next token)");
+  command.add_option_function("--labels", take,
+                              "What each row predicts, as in 5,-100,7; -100: nothing (default: the next token)");
   add_number<std::int32_t>(command, "--next-sentence", o.next_sentence,
                            "Add the loss of BERT's next sentence: 0 if the second part follows the first, else 1", 0,
                            1);
 }
 
-void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
+void add_list(Command& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
   const auto take = [&list](const std::string& value) { list.push_back(value); };
-  command.add_option_function<std::string>(name, take, about)->trigger_on_parse();
+  command.add_option_function(name, take, about)->trigger_on_parse();
 }
 
 std::string read_text(const std::string& text) {
@@ -235,8 +234,8 @@ Session open_for_texts(const Options& o, const std::string& path, bool needs_tok
 }
 
 Session open_session(const Options& o) {
-  if (o.has_ids && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --ids, not both");
-  if (!o.has_ids && o.positionals == 0) throw CLI::RequiredError("TEXT (or --ids)");
+  if (o.has_ids && o.positionals > 1) throw UsageError("TEXT", "give TEXT or --ids, not both");
+  if (!o.has_ids && o.positionals == 0) throw MissingArgument("TEXT (or --ids)");
   const bool has_model = o.positionals == (o.has_ids ? 1 : 2);
   if (has_model && o.first.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
   std::error_code error;
@@ -244,7 +243,7 @@ Session open_session(const Options& o) {
     throw BadInput(o.first, "no such file or folder; MODEL comes first, then TEXT");
   }
   Session session = open_model(o, has_model ? o.first : "", !o.has_ids);
-  if (o.pair && o.has_ids) throw CLI::ValidationError("--pair", "give --types with --ids");
+  if (o.pair && o.has_ids) throw UsageError("--pair", "give --types with --ids");
   session.ids = o.ids;
   if (!o.has_ids) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
@@ -274,7 +273,7 @@ void set_types(const Options& o, Session& session) {
 }
 
 Session open_full_session(const Options& o) {
-  if (o.has_target_ids && o.target) throw CLI::ValidationError("--target", "give --target or --target-ids, not both");
+  if (o.has_target_ids && o.target) throw UsageError("--target", "give --target or --target-ids, not both");
   Session session = open_session(o);
   const ModelConfig& config = session.checkpoint.model->config();
   const bool has_target = o.has_target_ids || o.target;

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/command.h"
 #include "cli/processes.h"
 #include "generate/generator.h"
 #include "generate/open_model.h"
@@ -56,9 +56,9 @@ struct Options {
 };
 
 /// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
-void add_common(CLI::App& command, Options& options);
+void add_common(Command& command, Options& options);
 /// Adds --adapter, for commands that run a model.
-void add_adapters(CLI::App& command, Options& options);
+void add_adapters(Command& command, Options& options);
 /// Gives all ranks rank 0's standard input and random seed, if they are used.
 void share_inputs(Ranks& ranks, Options& options);
 
@@ -91,7 +91,7 @@ void run_split(const std::string& command, const Own& options, Run run) {
 /// Adds these options and the footer. The command calls `run` with its options, which it keeps. Unless the options have
 /// --split or a peer timeout, the command is one process.
 template <class Own, class Run>
-void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
+void finish_command(Command& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
   add_common(command, *options);
   command.footer(footer);
   command.callback([&command, options, run] {
@@ -101,40 +101,40 @@ void finish_command(CLI::App& command, const std::shared_ptr<Own>& options, Run 
   });
 }
 /// Adds [MODEL], a second positional and --no-special. A single positional is the second one.
-void add_positionals(CLI::App& command, Options& options, const std::string& about_model, const char* second,
+void add_positionals(Command& command, Options& options, const std::string& about_model, const char* second,
                      const std::string& about_second);
 /// Adds [MODEL] TEXT and --no-special.
-void add_text(CLI::App& command, Options& options, const std::string& about_model);
+void add_text(Command& command, Options& options, const std::string& about_model);
 /// Adds [MODEL] TEXT, --no-special, --ids and --adapter, for commands that run a model.
-void add_model_and_text(CLI::App& command, Options& options);
+void add_model_and_text(Command& command, Options& options);
 
 /// Adds --pair.
-void add_pair(CLI::App& command, Options& options);
+void add_pair(Command& command, Options& options);
 /// Adds --types.
-void add_types(CLI::App& command, Options& options);
+void add_types(Command& command, Options& options);
 /// Adds --pair, --target, --target-ids, --types and --pad-to, for commands that run a forward over a given text.
-void add_second_input(CLI::App& command, Options& options);
+void add_second_input(Command& command, Options& options);
 
 /// Adds --labels and --next-sentence, for commands that compute gradients.
-void add_labels(CLI::App& command, Options& options);
+void add_labels(Command& command, Options& options);
 
 /// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
-void add_list(CLI::App& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
+void add_list(Command& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
 
 /// Adds a numeric option. CLI11's own options accept empty text, octal, and negative values for unsigned types.
 template <class T, class Place>
-void add_number(CLI::App& command, const std::string& name, Place& place, const std::string& about,
+void add_number(Command& command, const std::string& name, Place& place, const std::string& about,
                 T lowest = std::numeric_limits<T>::lowest(), T highest = std::numeric_limits<T>::max()) {
   const auto read = [name, &place, lowest, highest](const std::string& text) {
     const std::optional<T> value = number_in<T>(text);
     if (!value || !(lowest <= *value && *value <= highest)) {
       const std::string expected =
           std::is_integral_v<T> ? fmt::format("a whole number from {} to {}", lowest, highest) : "a number";
-      throw CLI::ValidationError(name, fmt::format("expected {}, got \"{}\"", expected, text));
+      throw UsageError(name, fmt::format("expected {}, got \"{}\"", expected, text));
     }
     place = *value;
   };
-  command.add_option_function<std::string>(name, read, about)->type_name("N");
+  command.add_option_function(name, read, about)->type_name("N");
 }
 
 /// Parses ids as in 1,2,3. Anything else is a usage error of `option`.

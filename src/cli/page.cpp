@@ -169,13 +169,13 @@ std::string python_options() {
 
 }  // namespace
 
-void add_page(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("page", "Print a generated page of docs/");
-  command.group("");
+void add_page(Command& program) {
+  Command& command = *program.add_subcommand("page", "Print a generated page of docs/");
+  command.hide();
   const auto name = std::make_shared<std::string>();
   command.add_option("NAME", *name, "commands, sites or options")
       ->required()
-      ->check(CLI::IsMember({"commands", "sites", "options"}));
+      ->choices({"commands", "sites", "options"});
   command.callback([&program, name] {
     print(*name == "sites" ? sites_page() : *name == "options" ? python_options() : commands_page(describe(program)));
   });

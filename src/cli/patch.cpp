@@ -30,7 +30,7 @@ struct PatchArguments : Options {
 std::vector<std::int32_t> prompt_of(const PatchArguments& o, const Session& session, const char* option,
                                     const std::optional<std::string>& text, const std::vector<std::int32_t>& ids) {
   if (text.has_value() == !ids.empty()) {
-    throw CLI::ValidationError(option, fmt::format("give either {} or {}-ids", option, option));
+    throw UsageError(option, fmt::format("give either {} or {}-ids", option, option));
   }
   if (!text) return ids;
   return session.tokenizer->encode(*text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
@@ -85,8 +85,8 @@ void run_patch(const PatchArguments& o) {
 
 }  // namespace
 
-void add_patch(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand(
+void add_patch(Command& program) {
+  Command& command = *program.add_subcommand(
       "patch", "Run a corrupted prompt with one value of a clean one at a time (activation patching)");
   const auto o = std::make_shared<PatchArguments>();
   command
@@ -95,20 +95,20 @@ void add_patch(CLI::App& program) {
   const auto add_prompt = [&](const std::string& name, std::optional<std::string>& text, std::vector<std::int32_t>& ids,
                               const std::string& about) {
     const auto take_text = [&text](const std::string& value) { text = value; };
-    command.add_option_function<std::string>(name, take_text, about);
+    command.add_option_function(name, take_text, about);
     const auto take_ids = [&ids, name](const std::string& value) { ids = parse_ids(value, name + "-ids"); };
-    command.add_option_function<std::string>(name + "-ids", take_ids, "Its token ids as in 1,2,3, instead");
+    command.add_option_function(name + "-ids", take_ids, "Its token ids as in 1,2,3, instead");
   };
   add_prompt("--clean", o->clean, o->clean_ids, "The prompt whose values are used");
   add_prompt("--corrupted", o->corrupted, o->corrupted_ids, "The prompt that runs with them, of the same length");
   command.add_option("--token", o->word, "The token whose logit at the last position is measured, a word or #ID")
       ->required();
   const auto take_against = [o](const std::string& word) { o->against = word; };
-  command.add_option_function<std::string>("--against", take_against, "Subtract that of this token");
+  command.add_option_function("--against", take_against, "Subtract that of this token");
   command.add_option("--site", o->site,
                      "hook_resid_pre (default), _mid or _post, hook_attn_out or hook_mlp_out: by layer and position; "
                      "attn.hook_z, _q, _k, _v or _pattern: by layer and head");
-  command.add_option("--metric", o->metric, "logit (default) or logprob")->check(CLI::IsMember({"logit", "logprob"}));
+  command.add_option("--metric", o->metric, "logit (default) or logprob")->choices({"logit", "logprob"});
   command.add_flag("--approximate", o->approximate,
                    "Also estimate each change of the metric from one backward: gradient times difference");
   command.add_flag("--no-special", o->no_special,

@@ -41,8 +41,8 @@ void run_plot(const PlotOptions& o) {
 
 }  // namespace
 
-void add_plot(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("plot", "Draw the curves of training runs");
+void add_plot(Command& program) {
+  Command& command = *program.add_subcommand("plot", "Draw the curves of training runs");
   const auto o = std::make_shared<PlotOptions>();
   command.add_option("RUN", o->runs, "Folders of runs, or their metrics.jsonl files; one drawing shows all")
       ->required()

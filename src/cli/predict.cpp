@@ -77,8 +77,8 @@ void run_predict(const PredictOptions& o) {
 
 }  // namespace
 
-void add_predict(CLI::App& program) {
-  CLI::App& command =
+void add_predict(Command& program) {
+  Command& command =
       *program.add_subcommand("predict", "Show the most likely next tokens after every prefix of a text");
   const auto o = std::make_shared<PredictOptions>();
   add_model_and_text(command, *o);

@@ -26,18 +26,18 @@ std::unique_ptr<Ranks> meet(double peer_timeout_s) {
 
 }  // namespace
 
-void add_peer_timeout(CLI::App& command, double& seconds) {
+void add_peer_timeout(Command& command, double& seconds) {
   add_number<double>(command, "--peer-timeout", seconds,
                      "Seconds without a sign of life from another rank after which the run ends (default: 300)", 3);
 }
 
-void add_split(CLI::App& command, SplitOptions& o) {
+void add_split(Command& command, SplitOptions& o) {
   command
       .add_option(
           "--split", o.split,
           "What each of several processes (mpirun) runs: some of the layers, or some of the heads of all layers "
           "(docs/cluster.md)")
-      ->check(CLI::IsMember({"layers", "heads"}));
+      ->choices({"layers", "heads"});
   add_peer_timeout(command, o.peer_timeout_s);
 }
 

@@ -1,10 +1,10 @@
 // Commands that a launcher has started as several processes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
+#include "cli/command.h"
 #include "ranks/ranks.h"
 
 namespace vitrine::cli {
@@ -12,7 +12,7 @@ namespace vitrine::cli {
 constexpr double kPeerTimeout_s = 300;
 
 /// Adds --peer-timeout.
-void add_peer_timeout(CLI::App& command, double& seconds);
+void add_peer_timeout(Command& command, double& seconds);
 
 /// How several processes share a model.
 struct SplitOptions {
@@ -20,7 +20,7 @@ struct SplitOptions {
   double peer_timeout_s = kPeerTimeout_s;
 };
 /// Adds --split and --peer-timeout.
-void add_split(CLI::App& command, SplitOptions& options);
+void add_split(Command& command, SplitOptions& options);
 
 /// Whether this process reports what all processes of a run would say: it is alone, or rank 0 of its launch.
 bool is_first_process();

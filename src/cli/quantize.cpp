@@ -38,20 +38,20 @@ DType tensor_type_named(const std::string& name) {
     const auto dtype = static_cast<DType>(i);
     if (name_of(dtype) == name && (can_quantize(dtype) || !is_blocks(dtype))) return dtype;
   }
-  throw CLI::ValidationError("--tensor-type", fmt::format("{} is not a type of tensors", in_quotes(name)));
+  throw UsageError("--tensor-type", fmt::format("{} is not a type of tensors", in_quotes(name)));
 }
 
 GgufTypes::Override parse_override(const std::string& text) {
   const std::size_t at = text.rfind('=');
   if (at == text.npos || at == 0) {
-    throw CLI::ValidationError("--tensor-type", fmt::format("expected REGEX=TYPE, got {}", in_quotes(text)));
+    throw UsageError("--tensor-type", fmt::format("expected REGEX=TYPE, got {}", in_quotes(text)));
   }
   std::string type = text.substr(at + 1);
   std::transform(type.begin(), type.end(), type.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   try {
     return {std::regex(text.substr(0, at)), tensor_type_named(type)};
   } catch (const std::regex_error&) {
-    throw CLI::ValidationError("--tensor-type", fmt::format("{} is not a regex", in_quotes(text.substr(0, at))));
+    throw UsageError("--tensor-type", fmt::format("{} is not a regex", in_quotes(text.substr(0, at))));
   }
 }
 
@@ -203,8 +203,8 @@ void run_quantize(const QuantizeOptions& o) {
 
 }  // namespace
 
-void add_quantize(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("quantize", "Write a model as a GGUF file");
+void add_quantize(Command& program) {
+  Command& command = *program.add_subcommand("quantize", "Write a model as a GGUF file");
   const auto o = std::make_shared<QuantizeOptions>();
   command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
   command.add_option("OUT", o->out, "The .gguf file to write")->required()->type_name("");
@@ -214,7 +214,7 @@ void add_quantize(CLI::App& program) {
           "Type of most matrices: f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, "
           "q4_0, iq4_nl, iq4_xs, q3_k_l, q3_k_m, q3_k_s or q2_k")
       ->required()
-      ->check(CLI::IsMember(type_names()).description(""))
+      ->choices(type_names(), false)
       ->type_name("TYPE");
   command.add_option("--imatrix", o->importance, "An importance matrix, of `vitrine imatrix` or llama.cpp")
       ->type_name("FILE");

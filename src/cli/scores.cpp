@@ -14,9 +14,9 @@ ScoreTokenizer score_tokenizer(const std::string& name) {
 
 }  // namespace
 
-void add_score_settings(CLI::App& command, ScoreSettings& settings) {
+void add_score_settings(Command& command, ScoreSettings& settings) {
   command.add_option("--tokenize", settings.tokenize, "Tokenizer of BLEU: 13a, intl, char or none (default: 13a)")
-      ->check(CLI::IsMember({"13a", "intl", "char", "none"}));
+      ->choices({"13a", "intl", "char", "none"});
   command.add_flag("--lowercase", settings.lowercase, "Compare texts in lower case");
 }
 

@@ -1,10 +1,10 @@
 // BLEU and chrF of translations, which score and eval report.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 
+#include "cli/command.h"
 #include "cli/output.h"
 #include "metrics/bleu.h"
 #include "metrics/chrf.h"
@@ -17,7 +17,7 @@ struct ScoreSettings {
 };
 
 /// Adds --tokenize and --lowercase.
-void add_score_settings(CLI::App& command, ScoreSettings& settings);
+void add_score_settings(Command& command, ScoreSettings& settings);
 
 struct Scores {
   Bleu bleu;

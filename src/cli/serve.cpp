@@ -170,8 +170,8 @@ void run_serve(const ServeOptions& o) {
 
 }  // namespace
 
-void add_serve(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("serve", "Serve a model over HTTP, with OpenAI's interface");
+void add_serve(Command& program) {
+  Command& command = *program.add_subcommand("serve", "Serve a model over HTTP, with OpenAI's interface");
   const auto o = std::make_shared<ServeOptions>();
   command
       .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")

@@ -133,11 +133,11 @@ void answer_requests(const TemplateOptions& o) {
 
 void run_template(const TemplateOptions& o) {
   if (o.lines) {
-    if (!o.messages.empty()) throw CLI::ValidationError("--messages", "give --messages or --lines, not both");
+    if (!o.messages.empty()) throw UsageError("--messages", "give --messages or --lines, not both");
     return answer_requests(o);
   }
-  if (o.model.empty()) throw CLI::RequiredError("MODEL");
-  if (o.messages.empty()) throw CLI::RequiredError("--messages");
+  if (o.model.empty()) throw MissingArgument("MODEL");
+  if (o.messages.empty()) throw MissingArgument("--messages");
   const TemplateModel model(o);
   TemplateInput input;
   input.add_generation_prompt = !o.no_prompt;
@@ -159,7 +159,7 @@ void run_template(const TemplateOptions& o) {
   for (const std::string& assignment : o.set) {
     const std::size_t sign = assignment.find('=');
     if (sign == assignment.npos || sign == 0) {
-      throw CLI::ValidationError("--set", fmt::format("expected NAME=JSON, got \"{}\"", assignment));
+      throw UsageError("--set", fmt::format("expected NAME=JSON, got \"{}\"", assignment));
     }
     const std::string_view all = assignment;
     input.variables.emplace_back(all.substr(0, sign), keep(TemplateData::parse(all.substr(sign + 1), "--set")));
@@ -172,8 +172,8 @@ void run_template(const TemplateOptions& o) {
 
 }  // namespace
 
-void add_template(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("template", "Render a conversation with a chat template");
+void add_template(Command& program) {
+  Command& command = *program.add_subcommand("template", "Render a conversation with a chat template");
   const auto o = std::make_shared<TemplateOptions>();
   command.add_option("MODEL", o->model, "A Hugging Face folder, a GGUF file, or a template whose name ends in .jinja")
       ->type_name("");

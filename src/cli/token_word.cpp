@@ -38,7 +38,7 @@ std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<st
   for (std::size_t i = 0; i < words.size(); ++i) {
     const float sign = words[i] == "-" ? -1.0f : 1.0f;
     if (is_sign(words[i]) && (++i == words.size() || is_sign(words[i]))) {
-      throw CLI::ValidationError(where, "expected a word after + or -");
+      throw UsageError(where, "expected a word after + or -");
     }
     terms.push_back({token_of(session, words[i]), sign});
   }

@@ -64,8 +64,8 @@ void tokenize_lines(const Tokenizer& tokenizer, SpecialTokens policy, const Toke
 }
 
 void run_tokenize(const TokenizeOptions& o) {
-  if (o.positionals == 0 && !o.lines) throw CLI::RequiredError("TEXT");
-  if (o.lines && o.positionals > 1) throw CLI::ValidationError("TEXT", "give TEXT or --lines, not both");
+  if (o.positionals == 0 && !o.lines) throw MissingArgument("TEXT");
+  if (o.lines && o.positionals > 1) throw UsageError("TEXT", "give TEXT or --lines, not both");
   const bool has_path = o.positionals == (o.lines ? 1 : 2);
   const std::string path = !o.tokenizer.empty() ? o.tokenizer : has_path ? o.first : default_model();
   const auto loaded = load_tokenizer(path, o.tokenizer_options);
@@ -81,7 +81,7 @@ void run_tokenize(const TokenizeOptions& o) {
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
 
 void run_detokenize(const DetokenizeOptions& o) {
-  if (o.first.empty()) throw CLI::RequiredError("ID");
+  if (o.first.empty()) throw MissingArgument("ID");
   const bool has_path = !is_id_list(o.first);
   std::vector<std::int32_t> ids;
   if (!has_path) ids = parse_ids(o.first, "ID");
@@ -98,15 +98,15 @@ void run_detokenize(const DetokenizeOptions& o) {
   print(is_terminal(1) ? text + "\n" : text);
 }
 
-void add_as_target(CLI::App& command, bool& as_target) {
+void add_as_target(Command& command, bool& as_target) {
   command.add_flag("--as-target", as_target,
                    "Use the tokenizer of target texts: those that the decoder of an encoder–decoder reads and writes");
 }
 
 }  // namespace
 
-void add_tokenize(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("tokenize", "Convert text to token ids");
+void add_tokenize(Command& program) {
+  Command& command = *program.add_subcommand("tokenize", "Convert text to token ids");
   const auto o = std::make_shared<TokenizeOptions>();
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
   command.add_flag(
@@ -117,8 +117,8 @@ void add_tokenize(CLI::App& program) {
   finish_command(command, o, run_tokenize, "Example: vitrine tokenize tok512.bin \"Once upon a time\"");
 }
 
-void add_detokenize(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("detokenize", "Convert token ids to text");
+void add_detokenize(Command& program) {
+  Command& command = *program.add_subcommand("detokenize", "Convert token ids to text");
   const auto o = std::make_shared<DetokenizeOptions>();
   command.add_option("MODEL", o->first, "A tokenizer file, or a folder that contains one (default: the default model)")
       ->type_name("");

@@ -43,7 +43,7 @@ Objective objective_of(const TraceOptions& o, const Session& session) {
       return objective;
     } catch (const BadInput&) {  // this - is part of a word
       objective.against.reset();
-    } catch (const CLI::Error&) {
+    } catch (const UsageError&) {
       objective.against.reset();
     }
   }
@@ -96,7 +96,7 @@ void refuse_if_too_large(const TraceOptions& o, const Size& size) {
 void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
-  if (o.gradients && o.of) throw CLI::ValidationError("--of", "gradients are those of the loss, or of --of");
+  if (o.gradients && o.of) throw UsageError("--of", "gradients are those of the loss, or of --of");
   if (o.ranks != nullptr && o.has_gradients()) {
     throw Unsupported("--split", "expected a trace without gradients, which need one process");
   }
@@ -165,8 +165,8 @@ void run_trace(const TraceOptions& o) {
 
 }  // namespace
 
-void add_trace(CLI::App& program) {
-  CLI::App& command = *program.add_subcommand("trace", "Write intermediate values of a forward to a .safetensors file");
+void add_trace(Command& program) {
+  Command& command = *program.add_subcommand("trace", "Write intermediate values of a forward to a .safetensors file");
   const auto o = std::make_shared<TraceOptions>();
   add_model_and_text(command, *o);
   add_second_input(command, *o);
@@ -179,12 +179,12 @@ void add_trace(CLI::App& program) {
   command.add_flag("--gradients", o->gradients,
                    "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
   const auto take_of = [o](const std::string& text) { o->of = text; };
-  command.add_option_function<std::string>(
+  command.add_option_function(
       "--of", take_of, "Also write SITE_grad, the gradient of the logit of W, a word or #ID, or of W-W, a difference");
   add_number<std::int64_t>(command, "--position", o->position,
                            "The position of that logit, from the end if negative (default: the last)");
   const auto take_rows = [o](const std::string& text) { o->rows = text; };
-  command.add_option_function<std::string>("--rows", take_rows, "Write only positions A:B of each value");
+  command.add_option_function("--rows", take_rows, "Write only positions A:B of each value");
   command.add_option("--out", o->out, "The file to write: one float32 tensor per site")->required();
   add_split(command, *o);
   finish_command(

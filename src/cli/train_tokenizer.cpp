@@ -31,7 +31,7 @@ struct Trained {
 };
 
 /// The special tokens in the order of the command line. --unk and --eos may name tokens that --special also names.
-std::vector<std::string> given_tokens(const TrainTokenizerOptions& o, const CLI::App& command) {
+std::vector<std::string> given_tokens(const TrainTokenizerOptions& o, const Command& command) {
   std::vector<std::string> tokens;
   std::size_t n_special = 0;
   const auto add_role = [&](const std::string& text) {
@@ -40,8 +40,7 @@ std::vector<std::string> given_tokens(const TrainTokenizerOptions& o, const CLI:
     if (!text.empty() && !is_known) tokens.push_back(text);
   };
   const bool has_none = o.specials == std::vector<std::string>{""};
-  for (const CLI::Option* option : command.parse_order()) {
-    const std::string name = option->get_name();
+  for (const std::string& name : command.given()) {
     if (name == "--special" && !has_none) tokens.push_back(o.specials.at(n_special++));
     if (name == "--unk") add_role(o.unk);
     if (name == "--eos") add_role(o.eos);
@@ -51,7 +50,7 @@ std::vector<std::string> given_tokens(const TrainTokenizerOptions& o, const CLI:
 }
 
 /// By default, the special tokens are those of the reference implementation that --ties follows.
-std::vector<std::string> special_tokens(const TrainTokenizerOptions& o, const CLI::App& command) {
+std::vector<std::string> special_tokens(const TrainTokenizerOptions& o, const Command& command) {
   std::vector<std::string> tokens = given_tokens(o, command);
   if (!tokens.empty() || !o.specials.empty() || o.model != "bpe" || o.ties != "greater") return tokens;
   return {"<|endoftext|>"};
@@ -111,7 +110,7 @@ Trained train_words(const TrainTokenizerOptions& o, const std::vector<std::strin
   return {words_json(kept, specials, roles), kept.size() + specials.size(), 0, words.size()};
 }
 
-Trained trained(const TrainTokenizerOptions& o, const CLI::App& command) {
+Trained trained(const TrainTokenizerOptions& o, const Command& command) {
   const std::vector<std::string> specials = special_tokens(o, command);
   const TokenRoles roles = {o.bos, o.eos, o.unk};
   if (o.model == "bytes") return {bytes_json(specials, roles), 256 + specials.size()};
@@ -127,14 +126,15 @@ Trained trained(const TrainTokenizerOptions& o, const CLI::App& command) {
   return {characters_json(characters, specials, roles, by_frequency), characters.size() + specials.size()};
 }
 
-void check_usage(const TrainTokenizerOptions& o, const CLI::App& command) {
-  if (o.paths.empty() && o.model != "bytes") throw CLI::RequiredError("FILE");
-  if (!o.paths.empty() && o.model == "bytes") throw CLI::ValidationError("FILE", "--model bytes takes no text");
+void check_usage(const TrainTokenizerOptions& o, const Command& command) {
+  if (o.paths.empty() && o.model != "bytes") throw MissingArgument("FILE");
+  if (!o.paths.empty() && o.model == "bytes") throw UsageError("FILE", "--model bytes takes no text");
   const bool merges = o.model == "bpe" || o.model == "wordpiece";
-  if (merges && o.vocab_size == 0) throw CLI::RequiredError("--vocab-size");
+  if (merges && o.vocab_size == 0) throw MissingArgument("--vocab-size");
+  const std::vector<std::string> given = command.given();
   const auto requires_model = [&](const char* name, std::initializer_list<const char*> models, const char* text) {
     const bool fits = std::find(models.begin(), models.end(), o.model) != models.end();
-    if (command.count(name) > 0 && !fits) throw CLI::ValidationError(name, text);
+    if (std::find(given.begin(), given.end(), name) != given.end() && !fits) throw UsageError(name, text);
   };
   requires_model("--vocab-size", {"bpe", "wordpiece", "word", "char"}, "--model bytes has no choice of a size");
   requires_model("--min-frequency", {"bpe", "wordpiece", "word"}, "requires --model bpe, wordpiece or word");
@@ -143,7 +143,7 @@ void check_usage(const TrainTokenizerOptions& o, const CLI::App& command) {
   requires_model("--order", {"char"}, "requires --model char");
 }
 
-void run_train_tokenizer(const TrainTokenizerOptions& o, const CLI::App& command) {
+void run_train_tokenizer(const TrainTokenizerOptions& o, const Command& command) {
   const Trained result = trained(o, command);
   stop_cleanly();
   write_file(o.out, result.file);
@@ -168,10 +168,10 @@ void run_train_tokenizer(const TrainTokenizerOptions& o, const CLI::App& command
 
 }  // namespace
 
-void add_tokenizer(CLI::App& program) {
-  CLI::App& group = *program.add_subcommand("tokenizer", "Train tokenizers");
-  group.require_subcommand(1);
-  CLI::App& command = *group.add_subcommand("train", "Train a tokenizer on text and write it as a tokenizer.json");
+void add_tokenizer(Command& program) {
+  Command& group = *program.add_subcommand("tokenizer", "Train tokenizers");
+  group.require_subcommand();
+  Command& command = *group.add_subcommand("train", "Train a tokenizer on text and write it as a tokenizer.json");
   const auto o = std::make_shared<TrainTokenizerOptions>();
   command
       .add_option("FILE", o->paths,
@@ -186,17 +186,17 @@ void add_tokenizer(CLI::App& program) {
       .add_option("--model", o->model,
                   "bpe: byte-level BPE; wordpiece: BERT's pieces, with ##; word: the most frequent words between white "
                   "space; char: the characters of the text; bytes: 256 ids, without a text")
-      ->check(CLI::IsMember({"bpe", "wordpiece", "word", "char", "bytes"}));
+      ->choices({"bpe", "wordpiece", "word", "char", "bytes"});
   command
       .add_option("--ties", o->ties,
                   "Which of equally frequent pairs to merge: greater: the greater byte strings; smaller-id: the "
                   "smaller ids, with the text split into lines, as Hugging Face's trainer does")
-      ->check(CLI::IsMember({"greater", "smaller-id"}));
+      ->choices({"greater", "smaller-id"});
   command
       .add_option("--order", o->order,
                   "The ids of characters: code-point: ascending, before the special tokens; frequency: the most "
                   "frequent first, after the special tokens (default: code-point)")
-      ->check(CLI::IsMember({"code-point", "frequency"}));
+      ->choices({"code-point", "frequency"});
   add_list(command, "--special", o->specials,
            "A special token; may be given several times; \"\": none (default: <|endoftext|> with --model bpe --ties "
            "greater, else none)");

@@ -45,7 +45,7 @@ void run_requests(const GenerateContext& context, const TranslateOptions& o, con
 }
 
 void run_translate(const TranslateOptions& o) {
-  if (o.positionals == 0 && !o.lines) throw CLI::RequiredError("TEXT");
+  if (o.positionals == 0 && !o.lines) throw MissingArgument("TEXT");
   const bool has_model = o.positionals == 2 || (o.lines && o.positionals == 1);
   const Session session = open_for_texts(o, has_model ? o.first : "", !o.lines);
   if (!session.has_encoder()) throw BadInput("translate", "the model has no encoder; generate continues a text");
@@ -65,8 +65,8 @@ void run_translate(const TranslateOptions& o) {
 
 }  // namespace
 
-void add_translate(CLI::App& program) {
-  CLI::App& command =
+void add_translate(Command& program) {
+  Command& command =
       *program.add_subcommand("translate", "Show what an encoder–decoder writes for each line of a text");
   const auto o = std::make_shared<TranslateOptions>();
   add_text(command, *o, "A Hugging Face folder");

@@ -1,4 +1,4 @@
-// Eight rows of a quantized matrix in AVX2 registers; blocks_scalar.h defines the operations. dot() depends on the
+// Eight rows of a quantized matrix in AVX2 registers; blocks-inl.h defines the operations. dot() depends on the
 // instructions: dot_maddubs.h or dot_avxvnni.h.
 #pragma once
 

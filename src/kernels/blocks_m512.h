@@ -1,4 +1,4 @@
-// Sixteen rows of a quantized matrix in AVX-512 registers, with VNNI; blocks_scalar.h defines the operations.
+// Sixteen rows of a quantized matrix in AVX-512 registers, with VNNI; blocks-inl.h defines the operations.
 #pragma once
 
 // GCC 12 warns of the undefined operand inside its own intrinsics (GCC bug 105593).

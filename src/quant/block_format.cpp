@@ -11,21 +11,6 @@
 namespace vitrine {
 namespace {
 
-/// A block of one row, for read_parts().
-struct RowBlock {
-  using Words = std::uint32_t;
-  using Floats = float;
-  using Pair = RowPair;
-
-  const std::byte* block;
-
-  template <int n>
-  void words(int at, Words (&to)[n]) const {
-    for (int i = 0; i < n; ++i) to[i] = word_at(block + at + 4 * i);
-  }
-  Floats half(int at) const { return half_at(block + at); }
-};
-
 template <DType kType>
 void dequantize(const std::byte* block, float* y) {
   constexpr PartKind kKind = part_kind(kType);

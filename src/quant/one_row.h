@@ -2,8 +2,10 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
+#include "quant/formats.h"
 #include "tensor/dtype.h"
 
 namespace vitrine {
@@ -28,6 +30,21 @@ inline RowPair byte_pair(std::uint32_t word, int first) {
   const auto byte = [&](int i) { return static_cast<float>(static_cast<std::int8_t>((word >> (8 * i)) & 0xFFU)); };
   return {{byte(first), byte(first + 1)}};
 }
+
+/// A block of one row, for read_parts().
+struct RowBlock {
+  using Words = std::uint32_t;
+  using Floats = float;
+  using Pair = RowPair;
+
+  const std::byte* block;
+
+  template <int n>
+  void words(int at, Words (&to)[n]) const {
+    for (int i = 0; i < n; ++i) to[i] = word_at(block + at + 4 * i);
+  }
+  Floats half(int at) const { return half_at(block + at); }
+};
 
 }  // namespace
 }  // namespace vitrine

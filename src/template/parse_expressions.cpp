@@ -30,7 +30,6 @@ template <bool compare(const Value&, const Value&)>
 bool compared(Renderer&, const Value& a, const Value& b) {
   return compare(a, b);
 }
-bool unequal(const Value& a, const Value& b) { return !equal(a, b); }
 bool is_in(Renderer& r, const Value& a, const Value& b) { return r.contains(b, a); }
 bool is_not_in(Renderer& r, const Value& a, const Value& b) { return !r.contains(b, a); }
 constexpr std::pair<std::string_view, Comparison*> kComparisons[] = {

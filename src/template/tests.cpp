@@ -31,7 +31,6 @@ template <bool test(const Value&, const Value&)>
 Value compared(Renderer& r, Arguments& a) {
   return of_two<[](Renderer&, const Value& v, const Value& other) { return test(v, other); }>(r, a);
 }
-bool unequal(const Value& a, const Value& b) { return !equal(a, b); }
 
 bool is_remainder(Renderer& r, const Value& value, const Value& by, std::int64_t rest) {
   return equal(modulo(r, value, by), integer(rest));
@@ -39,7 +38,7 @@ bool is_remainder(Renderer& r, const Value& value, const Value& by, std::int64_t
 bool is_odd(Renderer& r, const Value& v) { return is_remainder(r, v, integer(2), 1); }
 bool is_even(Renderer& r, const Value& v) { return is_remainder(r, v, integer(2), 0); }
 bool is_divisible(Renderer& r, const Value& v, const Value& by) { return is_remainder(r, v, by, 0); }
-bool is_in(Renderer& r, const Value& v, const Value& container) { return r.contains(container, v); }
+bool is_contained(Renderer& r, const Value& v, const Value& container) { return r.contains(container, v); }
 bool is_defined(Renderer&, const Value& v) { return !v.is_undefined(); }
 template <bool wanted>
 bool is_boolean(Renderer&, const Value& v) {
@@ -72,7 +71,7 @@ constexpr NamedBuiltin kTests[] = {
     {"eq", compared<equal>}, {"equalto", compared<equal>}, {"escaped", of_kind<&Value::is_markup>},
     {"even", of_one<is_even>}, {"false", of_one<is_boolean<false>>}, {"filter", of_one<is_known<find_filter>>},
     {"float", is_of<Kind::real>}, {"ge", compared<greater_or_equal>}, {"greaterthan", compared<greater>},
-    {"gt", compared<greater>}, {"in", of_two<is_in>}, {"integer", is_of<Kind::integer>},
+    {"gt", compared<greater>}, {"in", of_two<is_contained>}, {"integer", is_of<Kind::integer>},
     {"iterable", of_one<is_iterable_value>}, {"le", compared<less_or_equal>}, {"lessthan", compared<less>},
     {"lower", of_one<is_in_case<false>>}, {"lt", compared<less>}, {"mapping", is_of<Kind::dict>},
     {"ne", compared<unequal>}, {"none", is_of<Kind::none>}, {"number", of_kind<&Value::is_number>},

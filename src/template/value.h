@@ -154,6 +154,7 @@ std::string_view type_name(const Value& value);
 /// Python's bool(), ==, is, and hash().
 bool is_true(const Value& value);
 bool equal(const Value& a, const Value& b);
+inline bool unequal(const Value& a, const Value& b) { return !equal(a, b); }
 bool same(const Value& a, const Value& b);
 std::size_t hash(const Value& value);
 /// Python's a < b, a <= b, a > b and a >= b. Throw TemplateError (TypeError) for values without an order.
