@@ -59,18 +59,16 @@ void run_attribute(const AttributeArguments& o) {
 }  // namespace
 
 void add_attribute(Command& program) {
-  Command& command =
-      *program.add_subcommand("attribute", "Show how much each component or head writes towards a token");
-  const auto o = std::make_shared<AttributeArguments>();
+  const auto [command, o] = new_command<AttributeArguments>(
+      program, "attribute", "Show how much each component or head writes towards a token");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   command.add_option("--token", o->word, "The token, a word or #ID")->required();
-  const auto take_against = [o](const std::string& word) { o->against = word; };
-  command.add_option_function("--against", take_against, "Subtract the logit of this token");
+  add_optional(command, "--against", o->against, "Subtract the logit of this token");
   add_number<std::int64_t>(command, "--position", o->position,
                            "The position that predicts it, from the end if negative (default: the last)");
-  command.add_option("--by", o->by, "component: attention as one term; head: a term for each head")
-      ->choices({"component", "head"});
+  add_choice(command, "--by", o->by, {"component", "head"},
+             "component: attention as one term; head: a term for each head");
   command.add_flag("--ablate", o->ablate, "Also run the text with each term zeroed at every position");
   finish_command(command, o, run_attribute,
                  "The terms add up to unembed.hook_out of the token, through every norm, whose divisors are held "

@@ -297,9 +297,8 @@ void run_bench(const BenchOptions& o) {
 }  // namespace
 
 void add_bench(Command& program) {
-  Command& command =
-      *program.add_subcommand("bench", "Measure the speed of a model against the limits of this machine");
-  const auto o = std::make_shared<BenchOptions>();
+  const auto [command, o] =
+      new_command<BenchOptions>(program, "bench", "Measure the speed of a model against the limits of this machine");
   command.add_option("MODEL", o->model,
                      "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)");
   add_number<std::int64_t>(command, "--prompt", o->prompt,

@@ -188,31 +188,18 @@ void run_chat(const ChatOptions& o) {
 }  // namespace
 
 void add_chat(Command& program) {
-  Command& command =
-      *program.add_subcommand("chat", "Talk to a model in the format of its chat template, answers being streamed");
-  const auto o = std::make_shared<ChatOptions>();
-  command
-      .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
-      ->type_name("");
-  const auto take_system = [o](const std::string& text) { o->system = text; };
-  command.add_option_function("--system", take_system, "The system prompt");
-  command.add_option("--tools", o->tools, "JSON file with a list of tools, for templates that show them")
-      ->type_name("FILE");
-  command.add_option("--messages", o->messages, "Answer the messages of this JSON file (-: stdin) and exit")
-      ->type_name("FILE");
-  command.add_option("--session", o->session, "Continue the conversation of this JSON file; save every turn in it")
-      ->type_name("FILE");
-  command.add_option("--template", o->template_path, "File with a chat template (default: the model's)")
-      ->type_name("FILE");
+  const auto [command, o] = new_command<ChatOptions>(
+      program, "chat", "Talk to a model in the format of its chat template, answers being streamed");
+  add_model(command, o->model);
+  add_optional(command, "--system", o->system, "The system prompt");
+  add_file(command, "--tools", o->tools, "JSON file with a list of tools, for templates that show them");
+  add_file(command, "--messages", o->messages, "Answer the messages of this JSON file (-: stdin) and exit");
+  add_file(command, "--session", o->session, "Continue the conversation of this JSON file; save every turn in it");
+  add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
   add_list(command, "--set", o->variables, "A variable of the template, as NAME=JSON; may be given several times");
-  command
-      .add_option("--now", o->now,
-                  "The date and time that the template reads, such as 2026-01-02T03:04:05 (default: now)")
-      ->type_name("TIME");
-  command
-      .add_option("--overflow", o->overflow,
-                  "If the conversation exceeds the context: report an error, or leave out the oldest exchanges")
-      ->choices({"error", "drop-oldest"});
+  add_now(command, o->now);
+  add_choice(command, "--overflow", o->overflow, {"error", "drop-oldest"},
+             "If the conversation exceeds the context: report an error, or leave out the oldest exchanges");
   add_generate_options(command, kInChat, o->answers);
   add_adapters(command, *o);
   finish_command(command, o, run_chat,

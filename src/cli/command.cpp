@@ -130,7 +130,7 @@ Option* Command::add_option(const std::string& name, std::vector<std::string>& p
 }
 Option* Command::add_option_function(const std::string& name, std::function<void(const std::string&)> take,
                                      const std::string& about) {
-  return kept(app_.add_option_function<std::string>(name, take, about));
+  return kept(app_.add_option_function(name, take, about));
 }
 
 std::string Command::get_name() const { return app_.get_name(); }

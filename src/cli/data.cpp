@@ -145,8 +145,8 @@ void run_baselines(const BaselineOptions& o) {
 }
 
 void add_baselines(Command& group) {
-  Command& command = *group.add_subcommand("baselines", "Cross-entropy of n-gram models of a corpus");
-  const auto o = std::make_shared<BaselineOptions>();
+  const auto [command, o] =
+      new_command<BaselineOptions>(group, "baselines", "Cross-entropy of n-gram models of a corpus");
   command.add_option("TOKENS", o->tokens, "A folder written by vitrine data pack")->required()->type_name("");
   command.add_option("--validation", o->validation, "Measure on these shards, and count in all of TOKENS");
   add_number<double>(command, "--validation-fraction", o->validation_fraction,
@@ -162,8 +162,8 @@ void add_baselines(Command& group) {
 }
 
 void add_pack(Command& group) {
-  Command& command = *group.add_subcommand("pack", "Tokenize text into shards that training maps into memory");
-  const auto o = std::make_shared<PackCommand>();
+  const auto [command, o] =
+      new_command<PackCommand>(group, "pack", "Tokenize text into shards that training maps into memory");
   command
       .add_option("FILE", o->paths,
                   "Text files, JSON lines with a \"text\" key (.jsonl, .ndjson), or folders of them and of .txt files")
@@ -176,8 +176,8 @@ void add_pack(Command& group) {
   command.add_flag("--lines", o->lines, "Every line is a document");
   command.add_option("--target", o->target, "Pack pairs: line n of this file belongs to line n of FILE");
   command.add_option("--target-tokenizer", o->target_tokenizer, "The tokenizer of --target (default: --tokenizer)");
-  command.add_option_function(
-      "--document-token", [o](const std::string& text) { o->document_token = text; },
+  add_optional(
+      command, "--document-token", o->document_token,
       "The special token that every document begins with; \"\" for none (default: BOS, else the end-of-text token)");
   add_number<std::int64_t>(command, "--shard-tokens", o->pack.shard_tokens,
                            "Begin a new shard at the first document after this many tokens (default: 134217728)", 1);

@@ -73,8 +73,8 @@ void run_embed(const EmbedOptions& o) {
 }  // namespace
 
 void add_embed(Command& program) {
-  Command& command = *program.add_subcommand("embed", "Compare token embeddings: cosines, nearest tokens, analogies");
-  const auto o = std::make_shared<EmbedOptions>();
+  const auto [command, o] =
+      new_command<EmbedOptions>(program, "embed", "Compare token embeddings: cosines, nearest tokens, analogies");
   command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
   command.add_option("WORD", o->words, "Words of one token each, or #ID; + and - between them make an analogy")
       ->required()

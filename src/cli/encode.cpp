@@ -50,10 +50,10 @@ class Output {
 };
 
 void run_encode(const EncodeCommandOptions& o) {
-  const bool reads_lines = o.lines && !o.has_ids;
-  if (o.positionals == 0 && !o.lines && !o.has_ids) throw MissingArgument("TEXT");
-  const bool has_model = o.positionals == 2 || ((o.lines || o.has_ids) && o.positionals == 1);
-  const Session session = open_for_texts(o, has_model ? o.first : "", !o.lines && !o.has_ids);
+  const bool reads_lines = o.lines && !o.has_ids();
+  if (o.positionals == 0 && !o.lines && !o.has_ids()) throw MissingArgument("TEXT");
+  const bool has_model = o.positionals == 2 || ((o.lines || o.has_ids()) && o.positionals == 1);
+  const Session session = open_for_texts(o, has_model ? o.first : "", !o.lines && !o.has_ids());
   const SentenceConfig config = read_sentence_config(session.checkpoint.tokenizer_path);
   EncodeOptions options;
   options.pooling = pooling_named(o.pool.empty() ? config.pooling : o.pool);
@@ -69,7 +69,7 @@ void run_encode(const EncodeCommandOptions& o) {
            [&](std::size_t i, std::span<const float> vector) { vectors[i].assign(vector.begin(), vector.end()); });
     for (std::size_t i = 0; i < texts.size(); ++i) output.add(texts[i], vectors[i]);
   };
-  if (o.has_ids) {
+  if (o.has_ids()) {
     encode_all({o.ids});
   } else {
     const std::string text = o.positionals == 2 ? o.second : o.first;
@@ -88,14 +88,12 @@ void run_encode(const EncodeCommandOptions& o) {
 }  // namespace
 
 void add_encode(Command& program) {
-  Command& command = *program.add_subcommand("encode", "Show a vector for each line of a text: its embedding");
-  const auto o = std::make_shared<EncodeCommandOptions>();
+  const auto [command, o] =
+      new_command<EncodeCommandOptions>(program, "encode", "Show a vector for each line of a text: its embedding");
   add_model_and_text(command, *o);
   command.add_flag("--lines", o->lines, "Read a JSON string, or a list of ids, from each line of stdin");
-  command
-      .add_option("--pool", o->pool,
-                  "How rows become one vector: mean, cls, max, last or pooler (default: the model's, else mean)")
-      ->choices({"mean", "cls", "max", "last", "pooler"});
+  add_choice(command, "--pool", o->pool, {"mean", "cls", "max", "last", "pooler"},
+             "How rows become one vector: mean, cls, max, last or pooler (default: the model's, else mean)");
   command.add_flag("--no-normalize", o->no_normalize, "Do not divide vectors by their lengths");
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to encode at once (default: 32)", 1, 4096);
   command.add_option("--out", o->out, "Also write the vectors to this .npy file: float32 [n, d_model]");

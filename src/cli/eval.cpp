@@ -182,8 +182,8 @@ void run_eval(const EvalOptions& o) {
 }  // namespace
 
 void add_eval(Command& program) {
-  Command& command = *program.add_subcommand("eval", "Compute cross-entropy, perplexity and bits per byte over a file");
-  const auto o = std::make_shared<EvalOptions>();
+  const auto [command, o] =
+      new_command<EvalOptions>(program, "eval", "Compute cross-entropy, perplexity and bits per byte over a file");
   add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
                   "A text file, or JSON Lines with conversations (.jsonl); a single positional is FILE");
   add_number<std::int64_t>(command, "--window", o->config.window,
@@ -202,8 +202,8 @@ void add_eval(Command& program) {
           .add_option("--against", o->against,
                       "Another model, with f32 keys and values: compare the predictions with its own")
           ->type_name("MODEL2");
-  command.add_option("--against-compute", o->against_compute, "--compute for MODEL2: auto, f32, int8 or bf16")
-      ->choices({"auto", "f32", "int8", "bf16"})
+  add_choice(command, "--against-compute", o->against_compute, {"auto", "f32", "int8", "bf16"},
+             "--compute for MODEL2: auto, f32, int8 or bf16")
       ->needs(against);
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
   add_adapters(command, *o);

@@ -133,10 +133,9 @@ PreferenceOptions PreferenceKeys::options() const {
 }
 
 void add_preference_keys(Command& command, PreferenceKeys& keys) {
-  command.add_option("--pairs", keys.path, "JSON Lines with a chosen and a rejected answer on each line")
-      ->type_name("FILE");
-  command.add_option("--objective", keys.objective, "With --pairs: the loss, as in [preference] of train")
-      ->choices({"dpo", "ipo", "hinge", "simpo", "orpo"})
+  add_file(command, "--pairs", keys.path, "JSON Lines with a chosen and a rejected answer on each line");
+  add_choice(command, "--objective", keys.objective, {"dpo", "ipo", "hinge", "simpo", "orpo"},
+             "With --pairs: the loss, as in [preference] of train")
       ->capture_default_str();
   add_number<double>(command, "--beta", keys.beta, "With --pairs: β of the loss (default: 0.1)", 1e-9, 1e9);
   add_number<double>(command, "--label-smoothing", keys.label_smoothing, "With --pairs: ε of dpo (default: 0)", 0, 0.5);

@@ -106,16 +106,14 @@ void run_example(ExampleCommand& o) {
 }  // namespace
 
 void add_example(Command& program) {
-  Command& command = *program.add_subcommand(
-      "example", "Show every matrix of one training step of a tiny model: forward, backward, update");
-  const auto o = std::make_shared<ExampleCommand>();
+  const auto [command, o] = new_command<ExampleCommand>(
+      program, "example", "Show every matrix of one training step of a tiny model: forward, backward, update");
   command.add_option(
       "--config", o->config,
       "The config.json of a tiny model of any family, whose weights are drawn at random (default: 8 words, 2 blocks)");
   command.add_option("--ids", o->ids_text, "Token ids of the text")->capture_default_str();
   add_number<std::int32_t>(command, "--target", o->target, "The id to be predicted after the text (default: 5)");
-  command.add_option("--optimizer", o->optimizer, "The optimizer: sgd or adamw")
-      ->choices({"sgd", "adamw"})
+  add_choice(command, "--optimizer", o->optimizer, {"sgd", "adamw"}, "The optimizer: sgd or adamw")
       ->capture_default_str();
   add_number<double>(command, "--lr", o->lr, "The learning rate (default: 0.5 for SGD, 0.01 for AdamW)");
   add_list(
@@ -123,8 +121,7 @@ void add_example(Command& program) {
       "A cell whose arithmetic is written out, as in 'blocks.0.attn.hook_q[0,1]'; the prefix grad: names a gradient, "
       "new: a parameter after the update; may be given several times");
   add_number<int>(command, "--digits", o->style.digits, "Digits after the decimal point (default: 3)", 1, 7);
-  command.add_option("--format", o->format, "The format: text, markdown or html")
-      ->choices({"text", "markdown", "html"})
+  add_choice(command, "--format", o->format, {"text", "markdown", "html"}, "The format: text, markdown or html")
       ->capture_default_str();
   command.add_option("--out", o->out, "The file to write (default: stdout)");
   finish_command(command, o, run_example, "Example: vitrine example --format html --out example.html");

@@ -65,9 +65,8 @@ void run_fill(const FillOptions& o) {
 }  // namespace
 
 void add_fill(Command& program) {
-  Command& command =
-      *program.add_subcommand("fill", "Show the most likely tokens in place of every mask ([MASK], <mask>) of a text");
-  const auto o = std::make_shared<FillOptions>();
+  const auto [command, o] = new_command<FillOptions>(
+      program, "fill", "Show the most likely tokens in place of every mask ([MASK], <mask>) of a text");
   add_model_and_text(command, *o);
   add_pair(command, *o);
   add_types(command, *o);

@@ -41,10 +41,9 @@ void run_generate(const GenerateCommand& o) {
 }  // namespace
 
 void add_generate(Command& program) {
-  Command& command = *program.add_subcommand(
-      "generate",
+  const auto [command, o] = new_command<GenerateCommand>(
+      program, "generate",
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
-  const auto o = std::make_shared<GenerateCommand>();
   add_model_and_text(command, *o);
   add_generate_options(command, kInGenerate, o->generation);
   add_split(command, *o);

@@ -64,9 +64,8 @@ void run_grad(const GradOptions& o) {
 }  // namespace
 
 void add_grad(Command& program) {
-  Command& command = *program.add_subcommand(
-      "grad", "Write the gradient of the loss with respect to every parameter to a .safetensors file");
-  const auto o = std::make_shared<GradOptions>();
+  const auto [command, o] = new_command<GradOptions>(
+      program, "grad", "Write the gradient of the loss with respect to every parameter to a .safetensors file");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_labels(command, *o);

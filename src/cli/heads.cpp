@@ -30,7 +30,7 @@ std::vector<std::int32_t> repeated_ids(std::int64_t n, std::int64_t vocab_size, 
 }
 
 Session open_repeated(const HeadsArguments& o, std::uint64_t seed) {
-  if (o.has_ids || o.positionals > 1) throw UsageError("--repeated", "draws its tokens: give no TEXT");
+  if (o.has_ids() || o.positionals > 1) throw UsageError("--repeated", "draws its tokens: give no TEXT");
   Session session = open_model(o, o.positionals == 1 ? o.first : "", false);
   if (session.has_encoder()) throw Unsupported("--repeated", "the model is an encoder–decoder: give TEXT and --target");
   session.ids = repeated_ids(o.repeated, session.checkpoint.model->config().vocab_size, seed);
@@ -81,8 +81,7 @@ void run_heads(const HeadsArguments& o) {
 }  // namespace
 
 void add_heads(Command& program) {
-  Command& command = *program.add_subcommand("heads", "Show what each attention head attends to");
-  const auto o = std::make_shared<HeadsArguments>();
+  const auto [command, o] = new_command<HeadsArguments>(program, "heads", "Show what each attention head attends to");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_number<std::int64_t>(command, "--repeated", o->repeated, "Instead of TEXT: N random tokens (--seed), twice", 1,

@@ -126,8 +126,8 @@ void run_imatrix(const ImatrixOptions& o) {
 }  // namespace
 
 void add_imatrix(Command& program) {
-  Command& command = *program.add_subcommand("imatrix", "Collect an importance matrix for quantize");
-  const auto o = std::make_shared<ImatrixOptions>();
+  const auto [command, o] =
+      new_command<ImatrixOptions>(program, "imatrix", "Collect an importance matrix for quantize");
   add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
                   "A text file; a single positional is FILE");
   command.add_option("--out", o->out, "The .gguf file to write")->required()->type_name("FILE");

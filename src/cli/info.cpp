@@ -289,8 +289,8 @@ void run_info(const InfoOptions& o) {
 }  // namespace
 
 void add_info(Command& program) {
-  Command& command = *program.add_subcommand("info", "Show what a model consists of and what it costs to run");
-  const auto o = std::make_shared<InfoOptions>();
+  const auto [command, o] =
+      new_command<InfoOptions>(program, "info", "Show what a model consists of and what it costs to run");
   command
       .add_option("MODEL", o->model, "A checkpoint, a config.json, or a preset of init (default: the default model)")
       ->type_name("");
@@ -299,14 +299,14 @@ void add_info(Command& program) {
                            "Tokens per sequence (default: 1024, or the context if shorter)", 1);
   add_number<std::int64_t>(command, "--source-length", o->source_length,
                            "Tokens per source of an encoder–decoder (default: --length)", 1);
-  command.add_option("--phase", o->phase, "The phase to show op by op: forward, prefill (default), decode or train")
-      ->choices({"forward", "prefill", "decode", "train"});
+  add_choice(command, "--phase", o->phase, {"forward", "prefill", "decode", "train"},
+             "The phase to show op by op: forward, prefill (default), decode or train");
   add_number<int>(command, "--ranks", o->cluster.ranks,
                   "With --phase train: also a step of --batch sequences on N ranks (docs/cluster.md)", 1, 1 << 14);
   add_number<std::int64_t>(command, "--micro-batches", o->cluster.micro_batches,
                            "Micro-batches that the ranks share (default: 1)", 1, 1 << 20);
-  command.add_option("--shard", o->shard, "What each rank keeps only for its part, as in train")
-      ->choices(std::vector<std::string>(std::begin(kShardNames), std::end(kShardNames)));
+  add_choice(command, "--shard", o->shard, std::vector<std::string>(std::begin(kShardNames), std::end(kShardNames)),
+             "What each rank keeps only for its part, as in train");
   add_number<double>(command, "--bandwidth", o->cluster.speed.bandwidth,
                      "Bytes per second of a rank's link (default: 125e6)", 1);
   add_number<double>(command, "--latency", o->cluster.speed.latency_s, "Seconds of a message (default: 1e-4)", 0);

@@ -72,12 +72,11 @@ std::string preset_names() {
 }  // namespace
 
 void add_init(Command& program) {
-  Command& command = *program.add_subcommand("init", "Write a checkpoint with random weights");
-  const auto o = std::make_shared<InitOptions>();
+  const auto [command, o] = new_command<InitOptions>(program, "init", "Write a checkpoint with random weights");
   command.add_option("PRESET", o->preset, "A preset, or the path of a config.json")->required()->type_name("");
   command.add_option("OUT", o->out, "The folder to create")->required()->type_name("");
-  command.add_option("--dtype", o->dtype, "Type of the weights: f32 or bf16 (default: the type in the config)")
-      ->choices({"f32", "bf16"});
+  add_choice(command, "--dtype", o->dtype, {"f32", "bf16"},
+             "Type of the weights: f32 or bf16 (default: the type in the config)");
   add_list(command, "--set", o->assignments,
            "Override a key of the config: d_model, n_layers, n_heads, n_kv_heads, head_dim, d_ff, vocab_size, "
            "max_seq_len, or a key of config.json; may be given several times");

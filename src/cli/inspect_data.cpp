@@ -109,24 +109,19 @@ ConversationOptions ConversationKeys::options() const {
 }
 
 void add_conversation_keys(Command& command, ConversationKeys& keys) {
-  command.add_option("--template", keys.chat_template, "A file with a chat template to use in place of the model's")
-      ->type_name("FILE");
-  command
-      .add_option("--mask", keys.mask, "How the assistant's ids are found: by the template's marks or by difference")
-      ->choices({"auto", "marks", "difference"})
+  add_file(command, "--template", keys.chat_template, "A file with a chat template to use in place of the model's");
+  add_choice(command, "--mask", keys.mask, {"auto", "marks", "difference"},
+             "How the assistant's ids are found: by the template's marks or by difference")
       ->capture_default_str();
-  command.add_option("--learn", keys.learn, "What is learned: what the assistant says, its last message, or all")
-      ->choices({"assistant", "last", "all"})
+  add_choice(command, "--learn", keys.learn, {"assistant", "last", "all"},
+             "What is learned: what the assistant says, its last message, or all")
       ->capture_default_str();
-  command
-      .add_option("--now", keys.now,
-                  "The date and time that the template reads, such as 2026-01-02T03:04:05 (default: now)")
-      ->type_name("TIME");
+  add_now(command, keys.now);
 }
 
 void add_inspect(Command& group) {
-  Command& command = *group.add_subcommand("inspect", "Show what training learns from a file of conversations");
-  const auto o = std::make_shared<InspectOptions>();
+  const auto [command, o] =
+      new_command<InspectOptions>(group, "inspect", "Show what training learns from a file of conversations");
   command.add_option("FILE", o->path, "JSON Lines: a conversation, a text or a pair of answers on each line")
       ->required()
       ->type_name("");

@@ -95,9 +95,8 @@ void run_lens(const LensArguments& o) {
 }  // namespace
 
 void add_lens(Command& program) {
-  Command& command =
-      *program.add_subcommand("lens", "Show what every state of the residual stream would predict (logit lens)");
-  const auto o = std::make_shared<LensArguments>();
+  const auto [command, o] = new_command<LensArguments>(
+      program, "lens", "Show what every state of the residual stream would predict (logit lens)");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens of each state in the JSON (default: 5)", 1, 1 << 20);

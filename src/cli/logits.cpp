@@ -35,8 +35,8 @@ void run_logits(const LogitsOptions& o) {
 }  // namespace
 
 void add_logits(Command& program) {
-  Command& command = *program.add_subcommand("logits", "Write the logits of every position to a .npy file");
-  const auto o = std::make_shared<LogitsOptions>();
+  const auto [command, o] =
+      new_command<LogitsOptions>(program, "logits", "Write the logits of every position to a .npy file");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();

@@ -93,7 +93,7 @@ std::string last_part(std::string path) {
 
 Json about_json(const LookCommand& o, const Session& session) {
   const ModelConfig& config = session.checkpoint.model->config();
-  const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids);
+  const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids());
   const std::string path = is_default ? default_model() : o.first;
   std::string name = is_default ? "the default model" : last_part(path);
   for (const std::string& adapter : o.adapters)
@@ -202,8 +202,8 @@ void run_look(const LookCommand& o) {
 }  // namespace
 
 void add_look(Command& program) {
-  Command& command = *program.add_subcommand("look", "Write a page that shows everything about one text in a model");
-  const auto o = std::make_shared<LookCommand>();
+  const auto [command, o] =
+      new_command<LookCommand>(program, "look", "Write a page that shows everything about one text in a model");
   add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The HTML file to write; it needs no other file and no network")->required();
   add_number<std::int64_t>(command, "--position", o->position,

@@ -274,38 +274,33 @@ void run_merge(const MergeOptions& o) {
 }
 
 void add_new(Command& group) {
-  Command& command = *group.add_subcommand("new", "Write a new adapter, which changes nothing until it is trained");
-  const auto o = std::make_shared<LoraNewOptions>();
+  const auto [command, o] =
+      new_command<LoraNewOptions>(group, "new", "Write a new adapter, which changes nothing until it is trained");
   command.add_option("MODEL", o->model, "The base model")->required()->type_name("");
   command.add_option("OUT", o->out, "The PEFT folder, or the .gguf, to write")->required()->type_name("");
   add_number<std::int64_t>(command, "--rank", o->adapter.rank, "Rank of the matrices (default: 8)", 1, 1 << 16);
   add_number<double>(command, "--alpha", o->adapter.alpha,
                      "What B · A · x is multiplied by, times the rank (default: 16)");
-  command.add_option("--scaling", o->scaling, "standard: alpha / rank; rslora: alpha / √rank")
-      ->choices({"standard", "rslora"});
+  add_choice(command, "--scaling", o->scaling, {"standard", "rslora"}, "standard: alpha / rank; rslora: alpha / √rank");
   add_list(command, "--target", o->targets,
            "q, k, v, o, gate, up, down, or the name of a module; may be given several times (default: all seven)");
   finish_command(command, o, run_lora_new, "Example: vitrine lora new gpt2/ adapter/ --rank 16 --alpha 32 --seed 1");
 }
 
 void add_lora_info(Command& group) {
-  Command& command = *group.add_subcommand("info", "Show what an adapter consists of");
-  const auto o = std::make_shared<LoraInfoOptions>();
+  const auto [command, o] = new_command<LoraInfoOptions>(group, "info", "Show what an adapter consists of");
   command.add_option("ADAPTER", o->adapter, "A PEFT folder or a .gguf")->required()->type_name("");
   finish_command(command, o, run_lora_info, "Example: vitrine lora info adapter/");
 }
 
 void add_merge(Command& group) {
-  Command& command = *group.add_subcommand("merge", "Write a model whose weights include adapters");
-  const auto o = std::make_shared<MergeOptions>();
+  const auto [command, o] = new_command<MergeOptions>(group, "merge", "Write a model whose weights include adapters");
   command.add_option("PATHS", o->paths, "MODEL ADAPTER[=SCALE]... OUT; OUT is a folder or a .gguf")
       ->required()
       ->type_name("");
-  command
-      .add_option("--type", o->type,
-                  "Type of the weights: f32, f16 or bf16, in a .gguf also q8_0 or q4_0 (default: as stored, bf16 if "
-                  "they are quantized)")
-      ->choices({"f32", "f16", "bf16", "q8_0", "q4_0"});
+  add_choice(command, "--type", o->type, {"f32", "f16", "bf16", "q8_0", "q4_0"},
+             "Type of the weights: f32, f16 or bf16, in a .gguf also q8_0 or q4_0 (default: as stored, bf16 if "
+             "they are quantized)");
   finish_command(command, o, run_merge,
                  "Prints how far the written model's predictions are from those of the model with the adapters, on a "
                  "text that it samples.\n"
@@ -313,8 +308,7 @@ void add_merge(Command& group) {
 }
 
 void add_convert(Command& group) {
-  Command& command = *group.add_subcommand("convert", "Write an adapter in the other format");
-  const auto o = std::make_shared<ConvertOptions>();
+  const auto [command, o] = new_command<ConvertOptions>(group, "convert", "Write an adapter in the other format");
   command.add_option("ADAPTER", o->adapter, "A PEFT folder or a .gguf")->required()->type_name("");
   command.add_option("OUT", o->out, "The .gguf, or the PEFT folder, to write")->required()->type_name("");
   command.add_option("--model", o->model, "The base model, in either format")->required()->type_name("");

@@ -62,12 +62,10 @@ void add_common(Command& command, Options& o) {
   command.add_option(
       "--pattern", o.tokenizer_options.pattern,
       "Regex that splits text into words, for tokenizers of tiktoken ranks (default: the published one)");
-  command
-      .add_option(
-          "--compute", o.compute,
-          "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "
-          "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: int8 if any weight is quantized")
-      ->choices({"auto", "f32", "int8", "bf16"});
+  add_choice(
+      command, "--compute", o.compute, {"auto", "f32", "int8", "bf16"},
+      "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "
+      "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: int8 if any weight is quantized");
   command.add_option("--kv", o.kv, "Types of keys and values in the KV cache: K, or K:V as in int8:int4")
       ->check(check_kv_types, "{f32,bf16,f16,int8,int4}");
   add_list(command, "--allow-config-key", o.allowed_config_keys,
@@ -94,11 +92,7 @@ void add_text(Command& command, Options& o, const std::string& about_model) {
 
 void add_model_and_text(Command& command, Options& o) {
   add_text(command, o, "A Hugging Face folder, a .gguf or a llama2.c .bin");
-  const auto take = [&o](const std::string& text) {
-    o.ids = parse_ids(text, "--ids");
-    o.has_ids = true;
-  };
-  command.add_option_function("--ids", take, "Token ids as in 1,2,3, instead of TEXT");
+  add_ids(command, "--ids", o.ids, "Token ids as in 1,2,3, instead of TEXT");
   add_adapters(command, o);
 }
 
@@ -109,37 +103,60 @@ void add_adapters(Command& command, Options& o) {
 }
 
 void add_pair(Command& command, Options& o) {
-  const auto take_pair = [&o](const std::string& text) { o.pair = text; };
-  command.add_option_function("--pair", take_pair, "A second text, which is read with TEXT as a pair");
+  add_optional(command, "--pair", o.pair, "A second text, which is read with TEXT as a pair");
 }
 
 void add_types(Command& command, Options& o) {
-  const auto take = [&o](const std::string& text) { o.types = parse_ids(text, "--types"); };
-  command.add_option_function("--types", take, "Types of the tokens as in 0,0,1 (default: all 0)");
+  add_ids(command, "--types", o.types, "Types of the tokens as in 0,0,1 (default: all 0)");
 }
 
 void add_second_input(Command& command, Options& o) {
   add_pair(command, o);
-  const auto take_target = [&o](const std::string& text) { o.target = text; };
-  command.add_option_function("--target", take_target,
-                              "What the decoder of an encoder–decoder reads; the start symbol is put before it");
-  const auto take_ids = [&o](const std::string& text) {
-    o.target_ids = parse_ids(text, "--target-ids");
-    o.has_target_ids = true;
-  };
-  command.add_option_function("--target-ids", take_ids, "Its token ids, instead of --target, with the start symbol");
+  add_optional(command, "--target", o.target,
+               "What the decoder of an encoder–decoder reads; the start symbol is put before it");
+  add_ids(command, "--target-ids", o.target_ids, "Its token ids, instead of --target, with the start symbol");
   add_types(command, o);
   add_number<std::int64_t>(command, "--pad-to", o.pad_to,
                            "Append padding, which no token attends to, to the text, up to N tokens", 1, 1 << 30);
 }
 
 void add_labels(Command& command, Options& o) {
-  const auto take = [&o](const std::string& text) { o.labels = parse_ids(text, "--labels"); };
-  command.add_option_function("--labels", take,
-                              "What each row predicts, as in 5,-100,7; -100: nothing (default: the next token)");
+  add_ids(command, "--labels", o.labels,
+          "What each row predicts, as in 5,-100,7; -100: nothing (default: the next token)");
   add_number<std::int32_t>(command, "--next-sentence", o.next_sentence,
                            "Add the loss of BERT's next sentence: 0 if the second part follows the first, else 1", 0,
                            1);
+}
+
+void add_optional(Command& command, const std::string& name, std::optional<std::string>& place,
+                  const std::string& about) {
+  command.add_option_function(
+      name, [&place](const std::string& text) { place = text; }, about);
+}
+
+void add_ids(Command& command, const std::string& name, std::vector<std::int32_t>& ids, const std::string& about) {
+  const auto take = [&ids, name](const std::string& text) { ids = parse_ids(text, name); };
+  command.add_option_function(name, take, about);
+}
+
+Option* add_choice(Command& command, const std::string& name, std::string& place,
+                   const std::vector<std::string>& choices, const std::string& about) {
+  return command.add_option(name, place, about)->choices(choices);
+}
+
+void add_model(Command& command, std::string& path) {
+  command.add_option("MODEL", path, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
+      ->type_name("");
+}
+
+Option* add_file(Command& command, const std::string& name, std::string& path, const std::string& about) {
+  return command.add_option(name, path, about)->type_name("FILE");
+}
+
+void add_now(Command& command, std::string& now) {
+  command
+      .add_option("--now", now, "The date and time that the template reads, such as 2026-01-02T03:04:05 (default: now)")
+      ->type_name("TIME");
 }
 
 void add_list(Command& command, const std::string& name, std::vector<std::string>& list, const std::string& about) {
@@ -234,18 +251,18 @@ Session open_for_texts(const Options& o, const std::string& path, bool needs_tok
 }
 
 Session open_session(const Options& o) {
-  if (o.has_ids && o.positionals > 1) throw UsageError("TEXT", "give TEXT or --ids, not both");
-  if (!o.has_ids && o.positionals == 0) throw MissingArgument("TEXT (or --ids)");
-  const bool has_model = o.positionals == (o.has_ids ? 1 : 2);
+  if (o.has_ids() && o.positionals > 1) throw UsageError("TEXT", "give TEXT or --ids, not both");
+  if (!o.has_ids() && o.positionals == 0) throw MissingArgument("TEXT (or --ids)");
+  const bool has_model = o.positionals == (o.has_ids() ? 1 : 2);
   if (has_model && o.first.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
   std::error_code error;
   if (o.positionals == 2 && !fs::exists(o.first, error) && fs::exists(o.second, error)) {
     throw BadInput(o.first, "no such file or folder; MODEL comes first, then TEXT");
   }
-  Session session = open_model(o, has_model ? o.first : "", !o.has_ids);
-  if (o.pair && o.has_ids) throw UsageError("--pair", "give --types with --ids");
+  Session session = open_model(o, has_model ? o.first : "", !o.has_ids());
+  if (o.pair && o.has_ids()) throw UsageError("--pair", "give --types with --ids");
   session.ids = o.ids;
-  if (!o.has_ids) {
+  if (!o.has_ids()) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
     const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
     if (o.pair) {
@@ -273,10 +290,10 @@ void set_types(const Options& o, Session& session) {
 }
 
 Session open_full_session(const Options& o) {
-  if (o.has_target_ids && o.target) throw UsageError("--target", "give --target or --target-ids, not both");
+  if (o.has_target_ids() && o.target) throw UsageError("--target", "give --target or --target-ids, not both");
   Session session = open_session(o);
   const ModelConfig& config = session.checkpoint.model->config();
-  const bool has_target = o.has_target_ids || o.target;
+  const bool has_target = o.has_target_ids() || o.target;
   if (has_target && !config.encoder) throw BadInput("--target", "the model has no encoder, so it reads one text only");
   if (!has_target && config.encoder) {
     throw BadInput("--target", "the model is an encoder–decoder: give what its decoder reads (--target, --target-ids)");

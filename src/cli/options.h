@@ -37,13 +37,11 @@ struct Options {
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
   int positionals = 0;
-  std::vector<std::int32_t> ids;
-  bool has_ids = false;
+  std::vector<std::int32_t> ids;  // empty: not given
   bool no_special = false;
   // what else a model reads
   std::optional<std::string> pair, target;
   std::vector<std::int32_t> target_ids, types;
-  bool has_target_ids = false;
   std::int64_t pad_to = 0;
   std::vector<std::int32_t> labels;
   std::optional<std::int32_t> next_sentence;
@@ -53,6 +51,8 @@ struct Options {
 
   int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
   bool is_first() const { return ranks == nullptr || ranks->is_first(); }
+  bool has_ids() const { return !ids.empty(); }
+  bool has_target_ids() const { return !target_ids.empty(); }
 };
 
 /// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
@@ -88,7 +88,18 @@ void run_split(const std::string& command, const Own& options, Run run) {
   });
 }
 
-/// Adds these options and the footer. The command calls `run` with its options, which it keeps. Unless the options have
+/// A command and its options, with their defaults.
+template <class Own>
+struct NewCommand {
+  Command& command;
+  std::shared_ptr<Own> options;
+};
+template <class Own>
+NewCommand<Own> new_command(Command& group, const std::string& name, const std::string& about) {
+  return {*group.add_subcommand(name, about), std::make_shared<Own>()};
+}
+/// Adds the common options and the footer. The command calls `run` with its options, which it keeps. Unless the options
+/// have
 /// --split or a peer timeout, the command is one process.
 template <class Own, class Run>
 void finish_command(Command& command, const std::shared_ptr<Own>& options, Run run, const std::string& footer) {
@@ -118,6 +129,20 @@ void add_second_input(Command& command, Options& options);
 /// Adds --labels and --next-sentence, for commands that compute gradients.
 void add_labels(Command& command, Options& options);
 
+/// Adds an option whose value is a text, also an empty one (CLI11's own take an empty text as none).
+void add_optional(Command& command, const std::string& name, std::optional<std::string>& place,
+                  const std::string& about);
+/// Adds an option whose value is ids as in 1,2,3.
+void add_ids(Command& command, const std::string& name, std::vector<std::int32_t>& ids, const std::string& about);
+/// Adds an option with one of several values.
+Option* add_choice(Command& command, const std::string& name, std::string& place,
+                   const std::vector<std::string>& choices, const std::string& about);
+/// Adds an option whose value is the path of a file.
+Option* add_file(Command& command, const std::string& name, std::string& path, const std::string& about);
+/// Adds [MODEL].
+void add_model(Command& command, std::string& path);
+/// Adds --now.
+void add_now(Command& command, std::string& now);
 /// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).
 void add_list(Command& command, const std::string& name, std::vector<std::string>& list, const std::string& about);
 

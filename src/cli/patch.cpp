@@ -36,8 +36,6 @@ std::vector<std::int32_t> prompt_of(const PatchArguments& o, const Session& sess
   return session.tokenizer->encode(*text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
 }
 
-Json rows_json(const std::vector<std::vector<double>>& rows) { return Json(rows); }
-
 void show(const Session& session, const Patch& found, const std::vector<std::int32_t>& ids) {
   constexpr int kWidth = 9;
   const auto right = Table::Align::right;
@@ -77,38 +75,29 @@ void run_patch(const PatchArguments& o) {
                  {"corrupted", {{"ids", corrupted}, {"metric", found.corrupted}}},
                  {"site", o.site},
                  {"axes", {"layer", found.by_head ? "head" : "position"}},
-                 {"metric", rows_json(found.metric)},
-                 {"recovered", rows_json(found.recovered)}};
-  if (o.approximate) object["approximate"] = rows_json(found.approximate);
+                 {"metric", found.metric},
+                 {"recovered", found.recovered}};
+  if (o.approximate) object["approximate"] = found.approximate;
   print_json(object);
 }
 
 }  // namespace
 
 void add_patch(Command& program) {
-  Command& command = *program.add_subcommand(
-      "patch", "Run a corrupted prompt with one value of a clean one at a time (activation patching)");
-  const auto o = std::make_shared<PatchArguments>();
-  command
-      .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
-      ->type_name("");
-  const auto add_prompt = [&](const std::string& name, std::optional<std::string>& text, std::vector<std::int32_t>& ids,
-                              const std::string& about) {
-    const auto take_text = [&text](const std::string& value) { text = value; };
-    command.add_option_function(name, take_text, about);
-    const auto take_ids = [&ids, name](const std::string& value) { ids = parse_ids(value, name + "-ids"); };
-    command.add_option_function(name + "-ids", take_ids, "Its token ids as in 1,2,3, instead");
-  };
-  add_prompt("--clean", o->clean, o->clean_ids, "The prompt whose values are used");
-  add_prompt("--corrupted", o->corrupted, o->corrupted_ids, "The prompt that runs with them, of the same length");
+  const auto [command, o] = new_command<PatchArguments>(
+      program, "patch", "Run a corrupted prompt with one value of a clean one at a time (activation patching)");
+  add_model(command, o->model);
+  add_optional(command, "--clean", o->clean, "The prompt whose values are used");
+  add_ids(command, "--clean-ids", o->clean_ids, "Its token ids as in 1,2,3, instead");
+  add_optional(command, "--corrupted", o->corrupted, "The prompt that runs with them, of the same length");
+  add_ids(command, "--corrupted-ids", o->corrupted_ids, "Its token ids as in 1,2,3, instead");
   command.add_option("--token", o->word, "The token whose logit at the last position is measured, a word or #ID")
       ->required();
-  const auto take_against = [o](const std::string& word) { o->against = word; };
-  command.add_option_function("--against", take_against, "Subtract that of this token");
+  add_optional(command, "--against", o->against, "Subtract that of this token");
   command.add_option("--site", o->site,
                      "hook_resid_pre (default), _mid or _post, hook_attn_out or hook_mlp_out: by layer and position; "
                      "attn.hook_z, _q, _k, _v or _pattern: by layer and head");
-  command.add_option("--metric", o->metric, "logit (default) or logprob")->choices({"logit", "logprob"});
+  add_choice(command, "--metric", o->metric, {"logit", "logprob"}, "logit (default) or logprob");
   command.add_flag("--approximate", o->approximate,
                    "Also estimate each change of the metric from one backward: gradient times difference");
   command.add_flag("--no-special", o->no_special,

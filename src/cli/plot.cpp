@@ -42,8 +42,7 @@ void run_plot(const PlotOptions& o) {
 }  // namespace
 
 void add_plot(Command& program) {
-  Command& command = *program.add_subcommand("plot", "Draw the curves of training runs");
-  const auto o = std::make_shared<PlotOptions>();
+  const auto [command, o] = new_command<PlotOptions>(program, "plot", "Draw the curves of training runs");
   command.add_option("RUN", o->runs, "Folders of runs, or their metrics.jsonl files; one drawing shows all")
       ->required()
       ->type_name("");

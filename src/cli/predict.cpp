@@ -78,9 +78,8 @@ void run_predict(const PredictOptions& o) {
 }  // namespace
 
 void add_predict(Command& program) {
-  Command& command =
-      *program.add_subcommand("predict", "Show the most likely next tokens after every prefix of a text");
-  const auto o = std::make_shared<PredictOptions>();
+  const auto [command, o] =
+      new_command<PredictOptions>(program, "predict", "Show the most likely next tokens after every prefix of a text");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);

@@ -32,12 +32,9 @@ void add_peer_timeout(Command& command, double& seconds) {
 }
 
 void add_split(Command& command, SplitOptions& o) {
-  command
-      .add_option(
-          "--split", o.split,
-          "What each of several processes (mpirun) runs: some of the layers, or some of the heads of all layers "
-          "(docs/cluster.md)")
-      ->choices({"layers", "heads"});
+  add_choice(command, "--split", o.split, {"layers", "heads"},
+             "What each of several processes (mpirun) runs: some of the layers, or some of the heads of all layers "
+             "(docs/cluster.md)");
   add_peer_timeout(command, o.peer_timeout_s);
 }
 

@@ -204,8 +204,7 @@ void run_quantize(const QuantizeOptions& o) {
 }  // namespace
 
 void add_quantize(Command& program) {
-  Command& command = *program.add_subcommand("quantize", "Write a model as a GGUF file");
-  const auto o = std::make_shared<QuantizeOptions>();
+  const auto [command, o] = new_command<QuantizeOptions>(program, "quantize", "Write a model as a GGUF file");
   command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
   command.add_option("OUT", o->out, "The .gguf file to write")->required()->type_name("");
   command
@@ -216,17 +215,14 @@ void add_quantize(Command& program) {
       ->required()
       ->choices(type_names(), false)
       ->type_name("TYPE");
-  command.add_option("--imatrix", o->importance, "An importance matrix, of `vitrine imatrix` or llama.cpp")
-      ->type_name("FILE");
+  add_file(command, "--imatrix", o->importance, "An importance matrix, of `vitrine imatrix` or llama.cpp");
   add_list(command, "--tensor-type", o->overrides,
            "REGEX=TYPE: the type of the matrices whose names contain a match; may be repeated, the first match counts");
   command.add_flag("--pure", o->pure, "Give all matrices the same type");
   command.add_flag("--allow-requantize", o->allow_requantize, "Quantize weights that are quantized already");
   command.add_flag("--dry-run", o->dry_run, "Print the type of every matrix; write nothing");
-  command
-      .add_option("--compare", o->compare,
-                  "A text file: compare what the written file predicts of it with what MODEL does, in windows of 512")
-      ->type_name("FILE");
+  add_file(command, "--compare", o->compare,
+           "A text file: compare what the written file predicts of it with what MODEL does, in windows of 512");
   finish_command(command, o, run_quantize,
                  "Example: vitrine quantize gpt2/ gpt2-q4_k_m.gguf --type q4_k_m\n"
                  "docs/quantizing.md compares the types.");

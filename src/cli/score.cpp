@@ -34,8 +34,8 @@ void run_score(const ScoreOptions& o) {
 }  // namespace
 
 void add_score(Command& program) {
-  Command& command = *program.add_subcommand("score", "Compare translations with references: BLEU, chrF and chrF++");
-  const auto o = std::make_shared<ScoreOptions>();
+  const auto [command, o] =
+      new_command<ScoreOptions>(program, "score", "Compare translations with references: BLEU, chrF and chrF++");
   command.add_option("HYP", o->hypotheses, "The translations, one per line")->required()->type_name("");
   command.add_option("REF", o->references, "The references, one per line")->required()->type_name("");
   add_score_settings(command, o->settings);

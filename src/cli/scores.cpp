@@ -15,8 +15,8 @@ ScoreTokenizer score_tokenizer(const std::string& name) {
 }  // namespace
 
 void add_score_settings(Command& command, ScoreSettings& settings) {
-  command.add_option("--tokenize", settings.tokenize, "Tokenizer of BLEU: 13a, intl, char or none (default: 13a)")
-      ->choices({"13a", "intl", "char", "none"});
+  add_choice(command, "--tokenize", settings.tokenize, {"13a", "intl", "char", "none"},
+             "Tokenizer of BLEU: 13a, intl, char or none (default: 13a)");
   command.add_flag("--lowercase", settings.lowercase, "Compare texts in lower case");
 }
 

@@ -171,22 +171,17 @@ void run_serve(const ServeOptions& o) {
 }  // namespace
 
 void add_serve(Command& program) {
-  Command& command = *program.add_subcommand("serve", "Serve a model over HTTP, with OpenAI's interface");
-  const auto o = std::make_shared<ServeOptions>();
-  command
-      .add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
-      ->type_name("");
+  const auto [command, o] =
+      new_command<ServeOptions>(program, "serve", "Serve a model over HTTP, with OpenAI's interface");
+  add_model(command, o->model);
   command.add_option("--host", o->host, "The address to listen at (default: 127.0.0.1); others need keys")
       ->type_name("ADDRESS");
   add_number<std::uint16_t>(command, "--port", o->port, "The port to listen at; 0: any free one (default: 8080)");
   add_list(command, "--name", o->names,
            "The model's name in requests; may be given several times (default: the file's)");
-  command
-      .add_option("--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)")
-      ->type_name("FILE");
+  add_file(command, "--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)");
   add_list(command, "--cors", o->origins, "Origin of web pages that may use the server; may be given several times");
-  command.add_option("--template", o->template_path, "File with a chat template (default: the model's)")
-      ->type_name("FILE");
+  add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
   add_number<std::size_t>(command, "--max-sequences", o->max_sequences, "Sequences that run at a time (default: 32)", 1,
                           4096);
   add_number<std::size_t>(command, "--max-queue", o->max_queue,
@@ -211,8 +206,7 @@ void add_serve(Command& program) {
                           1 << 16);
   add_number<double>(command, "--drain-seconds", o->drain_seconds,
                      "After SIGTERM, seconds until requests that have not ended are ended (default: 30)", 0, 86'400);
-  command.add_option("--access-log", o->access_log, "Append a line for each request to this file (default: stderr)")
-      ->type_name("FILE");
+  add_file(command, "--access-log", o->access_log, "Append a line for each request to this file (default: stderr)");
   add_adapters(command, *o);
   finish_command(
       command, o, run_serve,

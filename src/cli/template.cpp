@@ -173,19 +173,16 @@ void run_template(const TemplateOptions& o) {
 }  // namespace
 
 void add_template(Command& program) {
-  Command& command = *program.add_subcommand("template", "Render a conversation with a chat template");
-  const auto o = std::make_shared<TemplateOptions>();
+  const auto [command, o] =
+      new_command<TemplateOptions>(program, "template", "Render a conversation with a chat template");
   command.add_option("MODEL", o->model, "A Hugging Face folder, a GGUF file, or a template whose name ends in .jinja")
       ->type_name("");
-  command.add_option("--messages", o->messages, "JSON file with the messages (-: stdin)")->type_name("FILE");
-  command.add_option("--tools", o->tools, "JSON file with a list of tools")->type_name("FILE");
-  command.add_option("--documents", o->documents, "JSON file with a list of documents")->type_name("FILE");
+  add_file(command, "--messages", o->messages, "JSON file with the messages (-: stdin)");
+  add_file(command, "--tools", o->tools, "JSON file with a list of tools");
+  add_file(command, "--documents", o->documents, "JSON file with a list of documents");
   add_list(command, "--set", o->set, "A variable of the template, as NAME=JSON; may be given several times");
   command.add_flag("--no-prompt", o->no_prompt, "Do not end with what asks the model for an answer");
-  command
-      .add_option("--now", o->now,
-                  "The date and time that the template reads, such as 2026-01-02T03:04:05 (default: now)")
-      ->type_name("TIME");
+  add_now(command, o->now);
   command.add_flag("--lines", o->lines,
                    "Read one request per line from stdin: a JSON object with messages and, if wanted, template, tools, "
                    "documents, vars, special, add_generation_prompt; print one JSON object per line");

@@ -106,8 +106,7 @@ void add_as_target(Command& command, bool& as_target) {
 }  // namespace
 
 void add_tokenize(Command& program) {
-  Command& command = *program.add_subcommand("tokenize", "Convert text to token ids");
-  const auto o = std::make_shared<TokenizeOptions>();
+  const auto [command, o] = new_command<TokenizeOptions>(program, "tokenize", "Convert text to token ids");
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
   command.add_flag(
       "--lines", o->lines,
@@ -118,8 +117,7 @@ void add_tokenize(Command& program) {
 }
 
 void add_detokenize(Command& program) {
-  Command& command = *program.add_subcommand("detokenize", "Convert token ids to text");
-  const auto o = std::make_shared<DetokenizeOptions>();
+  const auto [command, o] = new_command<DetokenizeOptions>(program, "detokenize", "Convert token ids to text");
   command.add_option("MODEL", o->first, "A tokenizer file, or a folder that contains one (default: the default model)")
       ->type_name("");
   command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3; a first positional that is a number is an ID")

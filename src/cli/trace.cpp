@@ -166,8 +166,8 @@ void run_trace(const TraceOptions& o) {
 }  // namespace
 
 void add_trace(Command& program) {
-  Command& command = *program.add_subcommand("trace", "Write intermediate values of a forward to a .safetensors file");
-  const auto o = std::make_shared<TraceOptions>();
+  const auto [command, o] =
+      new_command<TraceOptions>(program, "trace", "Write intermediate values of a forward to a .safetensors file");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_labels(command, *o);
@@ -178,13 +178,11 @@ void add_trace(Command& program) {
            "may be given several times");
   command.add_flag("--gradients", o->gradients,
                    "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
-  const auto take_of = [o](const std::string& text) { o->of = text; };
-  command.add_option_function(
-      "--of", take_of, "Also write SITE_grad, the gradient of the logit of W, a word or #ID, or of W-W, a difference");
+  add_optional(command, "--of", o->of,
+               "Also write SITE_grad, the gradient of the logit of W, a word or #ID, or of W-W, a difference");
   add_number<std::int64_t>(command, "--position", o->position,
                            "The position of that logit, from the end if negative (default: the last)");
-  const auto take_rows = [o](const std::string& text) { o->rows = text; };
-  command.add_option_function("--rows", take_rows, "Write only positions A:B of each value");
+  add_optional(command, "--rows", o->rows, "Write only positions A:B of each value");
   command.add_option("--out", o->out, "The file to write: one float32 tensor per site")->required();
   add_split(command, *o);
   finish_command(

@@ -85,15 +85,13 @@ void run_train(const TrainCommand& o) {
 }  // namespace
 
 void add_train(Command& program) {
-  Command& command = *program.add_subcommand("train", "Train a model from random weights or from a checkpoint");
-  const auto o = std::make_shared<TrainCommand>();
+  const auto [command, o] =
+      new_command<TrainCommand>(program, "train", "Train a model from random weights or from a checkpoint");
   command.add_option("CONFIG", o->config, "A .toml file; docs/training.md lists its keys")->required();
   command.add_flag("--resume", o->resume, "Continue from the last checkpoint in the run's folder, with the same bits");
-  command
-      .add_option("--shard", o->shard,
-                  "What each rank of several keeps only for its part of the parameters: nothing, the optimizer's "
-                  "moments, also the gradients, or also the weights")
-      ->choices(std::vector<std::string>(std::begin(kShardNames), std::end(kShardNames)));
+  add_choice(command, "--shard", o->shard, std::vector<std::string>(std::begin(kShardNames), std::end(kShardNames)),
+             "What each rank of several keeps only for its part of the parameters: nothing, the optimizer's "
+             "moments, also the gradients, or also the weights");
   add_peer_timeout(command, o->peer_timeout_s);
   finish_command(
       command, o, run_train,

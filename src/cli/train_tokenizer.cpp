@@ -171,8 +171,8 @@ void run_train_tokenizer(const TrainTokenizerOptions& o, const Command& command)
 void add_tokenizer(Command& program) {
   Command& group = *program.add_subcommand("tokenizer", "Train tokenizers");
   group.require_subcommand();
-  Command& command = *group.add_subcommand("train", "Train a tokenizer on text and write it as a tokenizer.json");
-  const auto o = std::make_shared<TrainTokenizerOptions>();
+  const auto [command, o] =
+      new_command<TrainTokenizerOptions>(group, "train", "Train a tokenizer on text and write it as a tokenizer.json");
   command
       .add_option("FILE", o->paths,
                   "Text files, JSON lines with a \"text\" key (.jsonl, .ndjson), or folders of them and of .txt files")
@@ -182,21 +182,15 @@ void add_tokenizer(Command& program) {
                            "Size of the vocabulary: special tokens, symbols (256 bytes, or the characters) and merges; "
                            "the most with --model word and char (default for these: no limit)",
                            1);
-  command
-      .add_option("--model", o->model,
-                  "bpe: byte-level BPE; wordpiece: BERT's pieces, with ##; word: the most frequent words between white "
-                  "space; char: the characters of the text; bytes: 256 ids, without a text")
-      ->choices({"bpe", "wordpiece", "word", "char", "bytes"});
-  command
-      .add_option("--ties", o->ties,
-                  "Which of equally frequent pairs to merge: greater: the greater byte strings; smaller-id: the "
-                  "smaller ids, with the text split into lines, as Hugging Face's trainer does")
-      ->choices({"greater", "smaller-id"});
-  command
-      .add_option("--order", o->order,
-                  "The ids of characters: code-point: ascending, before the special tokens; frequency: the most "
-                  "frequent first, after the special tokens (default: code-point)")
-      ->choices({"code-point", "frequency"});
+  add_choice(command, "--model", o->model, {"bpe", "wordpiece", "word", "char", "bytes"},
+             "bpe: byte-level BPE; wordpiece: BERT's pieces, with ##; word: the most frequent words between white "
+             "space; char: the characters of the text; bytes: 256 ids, without a text");
+  add_choice(command, "--ties", o->ties, {"greater", "smaller-id"},
+             "Which of equally frequent pairs to merge: greater: the greater byte strings; smaller-id: the "
+             "smaller ids, with the text split into lines, as Hugging Face's trainer does");
+  add_choice(command, "--order", o->order, {"code-point", "frequency"},
+             "The ids of characters: code-point: ascending, before the special tokens; frequency: the most "
+             "frequent first, after the special tokens (default: code-point)");
   add_list(command, "--special", o->specials,
            "A special token; may be given several times; \"\": none (default: <|endoftext|> with --model bpe --ties "
            "greater, else none)");
@@ -207,12 +201,12 @@ void add_tokenizer(Command& program) {
                      "wordpiece, none with char)");
   add_number<std::uint64_t>(command, "--min-frequency", o->min_frequency,
                             "Do not merge pairs, or keep words, that occur less often (default: 1)", 1);
-  const auto run = [&command](const TrainTokenizerOptions& given) {
-    check_usage(given, command);
+  const auto run = [&app = command](const TrainTokenizerOptions& given) {
+    check_usage(given, app);
     TrainTokenizerOptions options = given;
     if (options.unk.empty() && options.model == "word") options.unk = "<unk>";
     if (options.unk.empty() && options.model == "wordpiece") options.unk = "[UNK]";
-    run_train_tokenizer(options, command);
+    run_train_tokenizer(options, app);
   };
   finish_command(command, o, run,
                  "Text is split into words by GPT-2's pattern, or by --pattern.\n"

@@ -66,9 +66,8 @@ void run_translate(const TranslateOptions& o) {
 }  // namespace
 
 void add_translate(Command& program) {
-  Command& command =
-      *program.add_subcommand("translate", "Show what an encoder–decoder writes for each line of a text");
-  const auto o = std::make_shared<TranslateOptions>();
+  const auto [command, o] = new_command<TranslateOptions>(
+      program, "translate", "Show what an encoder–decoder writes for each line of a text");
   add_text(command, *o, "A Hugging Face folder");
   add_generate_options(command, kInTranslate, o->generation);
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to translate at once (default: 32)", 1, 4096);

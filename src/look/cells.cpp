@@ -144,7 +144,7 @@ class Speller {
       parents.push_back(name_of_element(p->site, r_.shape(p->site), p->flat));
     }
     json["parents"] = std::move(parents);
-    data.add(std::string(kCellsBlock), "cell:" + name, {static_cast<std::int64_t>(values.size())}, values);
+    data.add(kCellsBlock, "cell:" + name, values);
     return json;
   }
 

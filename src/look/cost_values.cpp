@@ -30,10 +30,8 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
   }
   add(a.last, "", 1);
   const std::vector<double> seconds = op_times(context, Tokens{std::span(r.facts.ids)}, a);
-  const auto n = static_cast<std::int64_t>(names.size());
-  const std::string block(kCostsBlock);
   const auto add_array = [&](const char* name, const std::vector<double>& values) {
-    data.add(block, name, {n}, values);
+    data.add(kCostsBlock, name, values);
     data.label(names);
   };
   add_array("account.flops", flops);
@@ -48,7 +46,7 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
     }
     add_array("roofline.flops_per_s", speeds);
     const std::vector<double> limits = {subject.ceilings->flops_per_s, subject.ceilings->read_bytes_per_s};
-    data.add(block, "ceilings.per_s", {2}, limits);
+    data.add(kCostsBlock, "ceilings.per_s", limits);
     data.label({"FLOPs", "bytes read"});
   }
   std::vector<double> counts;
@@ -57,7 +55,7 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
     params.push_back(row.name + " " + to_string(row.shape) + (row.in_block ? " × " + std::to_string(row.layers) : ""));
     counts.push_back(static_cast<double>(row.total()));
   }
-  data.add(block, "parameters.count", {static_cast<std::int64_t>(counts.size())}, counts);
+  data.add(kCostsBlock, "parameters.count", counts);
   data.label(params);
 }
 

@@ -39,9 +39,9 @@ const Json* LookData::same_before(const std::string& name, const Json& entry, co
   return is_same ? &before : nullptr;
 }
 
-void LookData::append(const std::string& block_name, const std::string& name, const Sizes& shape, const char* type,
+void LookData::append(std::string_view block_name, const std::string& name, const Sizes& shape, const char* type,
                       bool exact, const void* values, std::size_t n_bytes) {
-  const std::string block = prefix_ + block_name;
+  const std::string block = prefix_ + std::string(block_name);
   Json entry = {{"name", prefix_ + name}, {"shape", shape}, {"type", type}, {"exact", exact}};
   numbers_[prefix_ + name] = arrays_.size();
   if (const Json* const same = same_before(name, entry, static_cast<const char*>(values), n_bytes)) {
@@ -57,22 +57,7 @@ void LookData::append(const std::string& block_name, const std::string& name, co
   it->bytes.append(static_cast<const char*>(values), n_bytes);
 }
 
-void LookData::add(const std::string& block, const std::string& name, const Sizes& shape,
-                   std::span<const float> values) {
-  append(block, name, shape, "f32", true, values.data(), values.size_bytes());
-}
-
-void LookData::add(const std::string& block, const std::string& name, const Sizes& shape,
-                   std::span<const double> values) {
-  append(block, name, shape, "f64", true, values.data(), values.size_bytes());
-}
-
-void LookData::add(const std::string& block, const std::string& name, const Sizes& shape,
-                   std::span<const std::int32_t> values) {
-  append(block, name, shape, "i32", true, values.data(), values.size_bytes());
-}
-
-void LookData::add_picture(const std::string& block, const std::string& name, const Sizes& shape,
+void LookData::add_picture(std::string_view block, const std::string& name, const Sizes& shape,
                            std::span<const float> values) {
   std::string levels;
   levels.reserve(values.size());

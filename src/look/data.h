@@ -39,13 +39,20 @@ class LookData {
   /// Gives the changed run the arrays of a block of the unchanged one, which no change can reach.
   void share_with_after(std::string_view block);
 
-  /// Adds an array to a block, which it creates if there is none of that name. Types: `f32`, `f64`, `i32`.
-  void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const float> values);
-  void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const double> values);
-  void add(const std::string& block, const std::string& name, const Sizes& shape, std::span<const std::int32_t> values);
+  /// Adds an array of float, double or int32 to a block, which it creates if there is none of that name.
+  template <class Values>
+  void add(std::string_view block, const std::string& name, const Sizes& shape, const Values& values) {
+    using T = std::remove_cvref_t<decltype(values[0])>;
+    constexpr const char* kType = std::is_same_v<T, float> ? "f32" : std::is_same_v<T, double> ? "f64" : "i32";
+    append(block, name, shape, kType, true, values.data(), values.size() * sizeof(T));
+  }
+  /// Adds a vector.
+  template <class Values>
+  void add(std::string_view block, const std::string& name, const Values& values) {
+    add(block, name, {static_cast<std::int64_t>(values.size())}, values);
+  }
   /// Adds numbers from 0 to 1 with 8 bits each, as `u8`: n means (n / 255)². Such an array is not exact.
-  void add_picture(const std::string& block, const std::string& name, const Sizes& shape,
-                   std::span<const float> values);
+  void add_picture(std::string_view block, const std::string& name, const Sizes& shape, std::span<const float> values);
   /// Names the rows of the last array.
   void label(const std::vector<std::string>& labels) { arrays_.back()["labels"] = labels; }
 
@@ -54,7 +61,7 @@ class LookData {
   const std::vector<LookBlock>& blocks() const { return blocks_; }
 
  private:
-  void append(const std::string& block, const std::string& name, const Sizes& shape, const char* type, bool exact,
+  void append(std::string_view block, const std::string& name, const Sizes& shape, const char* type, bool exact,
               const void* values, std::size_t n_bytes);
 
   /// The entry of the array `name` of the unchanged run, if it has these elements; else null.

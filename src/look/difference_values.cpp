@@ -60,10 +60,10 @@ void add_difference_values(const Recording& before, const Recording& after, Look
   for (const std::int32_t id : ids) {
     for (const Recording* r : {&before, &after}) probs.push_back(math::exp(logprob(r->logits(), id)));
   }
-  data.add("difference", "difference.kl", {n}, kl);
+  data.add("difference", "difference.kl", kl);
   data.add("difference", "difference.stream", {static_cast<std::int64_t>(names.size()), n}, stream);
   data.label(names);
-  data.add("difference", "difference.id", {static_cast<std::int64_t>(ids.size())}, ids);
+  data.add("difference", "difference.id", ids);
   data.add("difference", "difference.prob", {static_cast<std::int64_t>(ids.size()), 2}, probs);
 }
 

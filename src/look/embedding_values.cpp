@@ -33,7 +33,7 @@ void add_space(const EmbeddingSpace& space, const std::vector<std::int32_t>& wor
     }
   }
   const auto n = static_cast<std::int64_t>(words.size()), k = static_cast<std::int64_t>(near_ids.size()) / n;
-  data.add("embedding", "embedding.id", {n}, words);
+  data.add("embedding", "embedding.id", words);
   data.add("embedding", "embedding.cosine", {n, n}, cosines);
   data.add("embedding", "embedding.near.id", {n, k}, near_ids);
   data.add("embedding", "embedding.near.cosine", {n, k}, near_cosines);
@@ -47,9 +47,8 @@ void add_analogy(const EmbeddingSpace& space, const std::vector<EmbeddingTerm>& 
     ids.push_back(x.id);
     cosines.push_back(x.cosine);
   }
-  const auto k = static_cast<std::int64_t>(ids.size());
-  data.add("embedding", "analogy.id", {k}, ids);
-  data.add("embedding", "analogy.cosine", {k}, cosines);
+  data.add("embedding", "analogy.id", ids);
+  data.add("embedding", "analogy.cosine", cosines);
 }
 
 }  // namespace
@@ -82,11 +81,10 @@ void add_direction_values(const GenerateContext& context, const Recording& r, Lo
     lengths.push_back(std::sqrt(squares));
     cosines.push_back(product / std::sqrt(squares * length_of_x));
   }
-  const auto k = static_cast<std::int64_t>(ids.size());
-  data.add("embedding", "direction.id", {k}, ids);
-  data.add("embedding", "direction.product", {k}, products);
-  data.add("embedding", "direction.length", {k}, lengths);
-  data.add("embedding", "direction.cosine", {k}, cosines);
+  data.add("embedding", "direction.id", ids);
+  data.add("embedding", "direction.product", products);
+  data.add("embedding", "direction.length", lengths);
+  data.add("embedding", "direction.cosine", cosines);
 }
 
 }  // namespace vitrine

@@ -109,7 +109,7 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
     names.push_back(term.name);
     values.push_back(term.value);
   }
-  data.add("attribution", "attribution.component", {static_cast<std::int64_t>(values.size())}, values);
+  data.add("attribution", "attribution.component", values);
   data.label(names);
 
   const std::int64_t most = max_heads(*r.facts.config);
@@ -141,10 +141,8 @@ void add_patch_values(const GenerateContext& context, const Recording& r, std::s
   const auto n_layers = static_cast<std::int64_t>(found.metric.size());
   data.add("patch", "patch.metric", {n_layers, r.n_tokens()}, metric);
   data.add("patch", "patch.recovered", {n_layers, r.n_tokens()}, recovered);
-  const std::vector<std::int32_t> ids(corrupted.begin(), corrupted.end());
-  data.add("patch", "patch.corrupted.id", {r.n_tokens()}, ids);
-  const std::vector<double> ends = {found.clean, found.corrupted};
-  data.add("patch", "patch.ends", {2}, ends);
+  data.add("patch", "patch.corrupted.id", corrupted);
+  data.add("patch", "patch.ends", std::vector{found.clean, found.corrupted});
   data.label({"clean", "corrupted"});
 }
 

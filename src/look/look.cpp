@@ -64,9 +64,7 @@ std::string piece_of(const LookSubject& subject, std::int32_t id) {
     text += rest.substr(0, n);
     rest.remove_prefix(n);
     if (rest.empty()) break;
-    constexpr std::string_view kDigits = "0123456789ABCDEF";
-    const auto byte = static_cast<unsigned char>(rest.front());
-    text += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+    text += fmt::format("\\x{:02X}", static_cast<unsigned char>(rest.front()));
     rest.remove_prefix(1);
   }
   return text;
@@ -181,13 +179,13 @@ Json add_cells(const LookSubject& subject, const LookOptions& o, const LookPlan&
   return spell_cells(subject.context, r, cells, data);
 }
 
-/// The layer whose MLP is drawn, and the site of its input; null without a dense MLP.
 Json sampling_json(const SamplingConfig& config) {
   Json object;
   for_each_sampling_value(config, [&](const char* name, auto value) { object[name] = value; });
   return object;
 }
 
+/// The layer whose MLP is drawn, and the site of its input; null without a dense MLP.
 Json mlp_json(const Recording& r) {
   const std::optional<std::int64_t> layer = drawn_mlp(*r.facts.config);
   return layer ? Json{{"layer", *layer}, {"input", mlp_input(r, *layer)}} : Json();

@@ -99,7 +99,7 @@ void add_surfaces(const GenerateContext& context, const Slice& s, LookData& data
   }
   std::vector<float> x;
   for (int i = -60; i <= 60; ++i) x.push_back(static_cast<float>(i) / 10);
-  data.add("mlp", "activation.x", {static_cast<std::int64_t>(x.size())}, x);
+  data.add("mlp", "activation.x", x);
   data.add("mlp", "activation.y", {static_cast<std::int64_t>(x.size())}, activated(context, s.activation, x));
 }
 

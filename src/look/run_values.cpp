@@ -30,6 +30,13 @@ bool has_same_shape(const ModelConfig& a, const ModelConfig& b) {
   return true;
 }
 
+Checkpoint open_step(const LookRun& run, std::int64_t step, const ModelConfig& config) {
+  Checkpoint checkpoint = run.open(step);
+  if (has_same_shape(checkpoint.model->config(), config)) return checkpoint;
+  throw BadInput("--run", "{}: expected checkpoints with the vocabulary, layers and heads of MODEL; step {} differs",
+                 run.folder, step);
+}
+
 /// What the checkpoints predict, and their head scores `[kind][C, L, H]`.
 struct RunSeries {
   std::vector<std::int32_t> ids;
@@ -70,11 +77,7 @@ void add_maps_of_checkpoint(const Recording& r, std::int64_t step, LookData& dat
 }  // namespace
 
 void check_run(const LookRun& run, const ModelConfig& config) {
-  for (const std::int64_t step : run.steps) {
-    if (has_same_shape(run.open(step).model->config(), config)) continue;
-    throw BadInput("--run", "{}: expected checkpoints with the vocabulary, layers and heads of MODEL; step {} differs",
-                   run.folder, step);
-  }
+  for (const std::int64_t step : run.steps) open_step(run, step, config);
 }
 
 void add_run_values(const GenerateContext& base, const Recording& r, const LookRun& run, bool with_maps,
@@ -82,12 +85,7 @@ void add_run_values(const GenerateContext& base, const Recording& r, const LookR
   RunSeries series;
   std::vector<double> steps, losses;
   for (const std::int64_t step : run.steps) {
-    const Checkpoint checkpoint = run.open(step);
-    if (!has_same_shape(checkpoint.model->config(), *r.facts.config)) {
-      throw BadInput("--run",
-                     "{}: expected checkpoints with the vocabulary, layers and heads of MODEL; step {} differs",
-                     run.folder, step);
-    }
+    const Checkpoint checkpoint = open_step(run, step, *r.facts.config);
     GenerateContext context = base;
     context.model = checkpoint.model.get();
     const Recording own = record(context, r.facts.ids, r.position, kLookTop);
@@ -98,8 +96,8 @@ void add_run_values(const GenerateContext& base, const Recording& r, const LookR
   }
   const auto n = static_cast<std::int64_t>(steps.size()), t = r.n_tokens();
   const auto k = static_cast<std::int64_t>(series.ids.size()) / std::max<std::int64_t>(1, n * t);
-  data.add("run", "run.step", {n}, steps);
-  data.add("run", "run.loss", {n}, losses);
+  data.add("run", "run.step", steps);
+  data.add("run", "run.loss", losses);
   data.add("run", "run.top.id", {n, t, k}, series.ids);
   data.add("run", "run.top.prob", {n, t, k}, series.probs);
   const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
@@ -112,7 +110,7 @@ void add_run_values(const GenerateContext& base, const Recording& r, const LookR
     at.push_back(step);
     values.push_back(loss);
   }
-  data.add("run", "run.curve.step", {static_cast<std::int64_t>(at.size())}, at);
+  data.add("run", "run.curve.step", at);
   data.add("run", "run.curve.loss", {static_cast<std::int64_t>(at.size())}, values);
 }
 

@@ -161,7 +161,7 @@ void add_stream_values(const GenerateContext& context, const Recording& r, std::
       if (i % 2 == 1 && r.facts.config->blocks[i / 2].is_parallel()) continue;
       with.push_back(deviation(r.value(writes[i].before).values));
     }
-    data.add("stream", "stream_std.with", {static_cast<std::int64_t>(with.size())}, with);
+    data.add("stream", "stream_std.with", with);
     data.add("stream", "stream_std.without", {static_cast<std::int64_t>(with.size())},
              deviations_without_norms(context, r, changes, with.size()));
   }
@@ -170,8 +170,8 @@ void add_stream_values(const GenerateContext& context, const Recording& r, std::
     before.push_back(rms(r.row(writes.back().after, t)));
     after.push_back(rms(r.row("unembed.hook_in", t)));
   }
-  data.add("stream", "rms.before", {n}, before);
-  data.add("stream", "rms.after", {n}, after);
+  data.add("stream", "rms.before", before);
+  data.add("stream", "rms.after", after);
 }
 
 }  // namespace vitrine

@@ -15,11 +15,10 @@ void add_text_values(const Recording& r, LookData& data) {
     }
   }
   const auto k = static_cast<std::int64_t>(r.top.front().size());
-  const std::string block(kTextBlock);
-  data.add(block, "tokens.logprob", {n}, r.logprob);
-  data.add(block, "tokens.rank", {n}, r.rank);
-  data.add(block, "top.id", {n, k}, ids);
-  data.add(block, "top.prob", {n, k}, probs);
+  data.add(kTextBlock, "tokens.logprob", r.logprob);
+  data.add(kTextBlock, "tokens.rank", r.rank);
+  data.add(kTextBlock, "top.id", {n, k}, ids);
+  data.add(kTextBlock, "top.prob", {n, k}, probs);
 }
 
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data) {
@@ -34,11 +33,10 @@ void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::
     probs.push_back(t.prob);
     kept.push_back(static_cast<std::int32_t>(t.removed));
   }
-  const auto n = static_cast<std::int64_t>(tokens.size());
-  data.add("funnel", "funnel.id", {n}, ids);
-  data.add("funnel", "funnel.logit", {n}, logits);
-  data.add("funnel", "funnel.prob", {n}, probs);
-  data.add("funnel", "funnel.kept", {n}, kept);
+  data.add("funnel", "funnel.id", ids);
+  data.add("funnel", "funnel.logit", logits);
+  data.add("funnel", "funnel.prob", probs);
+  data.add("funnel", "funnel.kept", kept);
   const std::vector<double> draw = {uniform(seed, 0, 0)};
   data.add("funnel", "funnel.draw", {}, draw);
 }

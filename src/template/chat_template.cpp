@@ -12,16 +12,11 @@ namespace vitrine {
 
 using namespace jinja;
 
-TemplateData::TemplateData() = default;
-TemplateData::TemplateData(TemplateData&&) noexcept = default;
-TemplateData& TemplateData::operator=(TemplateData&&) noexcept = default;
-TemplateData::~TemplateData() = default;
-
 TemplateData TemplateData::parse(std::string_view json, std::string_view where) {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
   TemplateData data;
-  data.heap_ = std::make_unique<Heap>(kMaxBytes);
-  data.value_ = std::make_unique<Value>(parse_json_value(*data.heap_, json, where));
+  data.heap_ = std::make_shared<Heap>(kMaxBytes);
+  data.value_ = std::make_shared<const Value>(parse_json_value(*data.heap_, json, where));
   return data;
 }
 
@@ -126,9 +121,6 @@ ChatTemplate::ChatTemplate(std::string_view source) {
   if (!is_utf8(source)) throw BadInput("template", "expected UTF-8");
   tree_ = parse(source);
 }
-ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
-ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
-ChatTemplate::~ChatTemplate() = default;
 
 RenderedTemplate ChatTemplate::render(const TemplateInput& input, const TemplateLimits& limits) const {
   Heap heap(limits.value_bytes);

@@ -40,10 +40,6 @@ struct TemplateLimits {
 /// Values that templates read: JSON with the order of its keys, and integers apart from floats, as Python reads it.
 class TemplateData {
  public:
-  TemplateData();
-  TemplateData(TemplateData&&) noexcept;
-  TemplateData& operator=(TemplateData&&) noexcept;
-  ~TemplateData();
   /// Parses JSON. `where` names it in errors. Throws BadInput.
   static TemplateData parse(std::string_view json, std::string_view where);
 
@@ -52,8 +48,8 @@ class TemplateData {
   const jinja::Value* member(std::string_view name) const;
 
  private:
-  std::unique_ptr<jinja::Heap> heap_;
-  std::unique_ptr<jinja::Value> value_;
+  std::shared_ptr<jinja::Heap> heap_;
+  std::shared_ptr<const jinja::Value> value_;
 };
 
 /// The input of a rendering. Values must stay valid while it runs.
@@ -84,9 +80,6 @@ class ChatTemplate {
   /// Parses a template. Throws TemplateError (syntax).
   /// BadInput if it is not UTF-8.
   explicit ChatTemplate(std::string_view source);
-  ChatTemplate(ChatTemplate&&) noexcept;
-  ChatTemplate& operator=(ChatTemplate&&) noexcept;
-  ~ChatTemplate();
 
   /// Renders a conversation. Keys of messages with the value null are dropped, and `reasoning_content`, `thinking` and
   /// `reasoning` are filled from each other. Throws TemplateError where the reference fails and where a limit is
@@ -94,7 +87,7 @@ class ChatTemplate {
   RenderedTemplate render(const TemplateInput& input, const TemplateLimits& limits = {}) const;
 
  private:
-  std::unique_ptr<jinja::Tree> tree_;
+  std::shared_ptr<const jinja::Tree> tree_;
 };
 
 }  // namespace vitrine
