@@ -12,6 +12,7 @@
 # make web      bundles the page of `vitrine look` (web/), after installing the packages that its lock file lists
 # make page-test     installs Chromium and drives pages in it
 # make cluster-test  installs Open MPI and Slurm and runs one training run on several ranks and hosts
+# make mixer-test    adds a mixer by the recipe of CONTRIBUTING, builds the program, and tries every command with it
 # make format   formats the sources with clang-format-14
 JOBS ?= 2
 PREFIX ?= /usr/local
@@ -22,7 +23,7 @@ export NINJA_STATUS = [%f of %t, %e s]
 # On a terminal each step says what it does.
 say = @if [ -t 1 ]; then echo "$(1)"; fi
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test wheel python-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test mixer-test wheel python-test format clean
 
 all:
 	$(call say,Configuring the build)
@@ -94,6 +95,9 @@ cluster-test: packages
 	@tests/cluster_test.sh build/vitrine
 	@tests/network_test.sh build/vitrine
 	@tests/slurm_test.sh build/vitrine
+
+mixer-test: packages
+	@tests/mixer_test.sh build-mixer
 
 # The wheel has the library of the release build.
 wheel: packages

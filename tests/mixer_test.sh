@@ -21,25 +21,21 @@ program="$tree/build/vitrine"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-checks=0
 failed() { echo "mixer_test: $*" >&2; exit 1; }
 # says TEXT COMMAND…: the output has TEXT
 says() {
-  checks=$((checks + 1))
   "${@:2}" >out.txt 2>err.txt || failed "${*:2}: $(tail -3 err.txt)"
   grep -qF -- "$1" out.txt || failed "${*:2}: expected \"$1\", got $(head -c 2000 out.txt)"
 }
 # refused TEXT COMMAND…: fails with one line that has TEXT
 refused() {
   local status=0
-  checks=$((checks + 1))
   "${@:2}" >out.txt 2>err.txt || status=$?
   [ $status -eq 1 ] && [ "$(grep -c '^vitrine: error' err.txt)" = 1 ] || failed "${*:2}: status $status, $(cat err.txt)"
   grep -qF -- "$1" err.txt || failed "${*:2}: expected \"$1\", got $(cat err.txt)"
 }
 # same A B: two files are equal
 same() {
-  checks=$((checks + 1))
   cmp "$1" "$2" || failed "$1 and $2 differ"
 }
 
@@ -71,7 +67,7 @@ says '"average"' "$program" info $model --json
 
 # What is read token by token from the cache has the bits of what is read at once, on any number of threads.
 ids() { sed 's/.*"ids":\[\([^]]*\)\].*/\1/' "$1"; }
-logprobs() { grep -o '"logprob":[^,}]*,"piece":"[^"]*","top"' "$1" | tail -"$2"; }
+logprobs() { grep -o '"logprob":[^,]*,"piece":"[^"]*","top"' "$1" | cut -d, -f1 | tail -"$2"; }
 generate() { "$program" generate $model "${@:2}" --greedy --json --seed 1 --logprobs 1 >"$1" 2>err.txt || failed "generate: $(cat err.txt)"; }
 "$program" tokenize $model "$text" --json >out.txt 2>/dev/null
 generate first.json "$text" --max-tokens 20 --threads 2
@@ -81,7 +77,7 @@ logprobs first.json 10 >a.txt
 logprobs second.json 10 >b.txt
 [ "$(wc -l <a.txt)" = 10 ] || failed "no log-probabilities in $(cat first.json)"
 same a.txt b.txt
-generate beams.json "$text" --max-tokens 6 --beam 3
+"$program" generate $model "$text" --max-tokens 6 --beam 3 --json >out.txt 2>err.txt || failed "beams: $(cat err.txt)"
 
 # Sites: in the default set, written, on demand.
 "$program" trace $model "$text" --sites '*average*' --out trace.safetensors >/dev/null 2>err.txt || failed "trace: $(cat err.txt)"
@@ -100,27 +96,25 @@ done
 
 # Gradients, and what they say about a small change of a decay.
 "$program" grad $model "$text" --out grad.safetensors >/dev/null 2>err.txt || failed "grad: $(cat err.txt)"
-grep -aqF 'blocks.0.average.decay' grad.safetensors || failed "grad: no gradient of a decay"
-says 'blocks.0.average.decay' "$program" example $model "$text"
+grep -aqF 'layers.0.average.decay' grad.safetensors || failed "grad: no gradient of a decay"
 
-says 'layer' "$program" lens $model "$text"
+says 'blocks.7.hook_resid_post' "$program" lens $model "$text"
 says 'resid_post' "$program" patch $model --clean abcabd --corrupted abdabd --token a --site hook_resid_post --json
 "$program" patch $model --clean abcabd --corrupted abdabd --token a --site attn.hook_z --json >out.txt 2>err.txt || failed "patch: $(cat err.txt)"
 grep -qF '"metric":[[],[' out.txt || failed "patch: $(cat out.txt)"
 "$program" look $model "$text" --out page.html >/dev/null 2>err.txt || failed "look: $(cat err.txt)"
-says 'attn' "$program" heads $model "$text"
+says ' 7.3 ' "$program" heads $model "$text"
 says 'average' "$program" attribute $model "$text" --token a
-"$program" bench $model --tokens 16 --json >out.txt 2>err.txt || true
 refused 'average' "$program" quantize $model model.gguf --type q8_0
 
 # The server reads only what is new of a text that it has read.
 "$program" serve $model --port 0 >serve.txt 2>&1 &
 server=$!
-trap 'kill $server 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
 for _ in $(seq 100); do grep -q 'http://' serve.txt && break; sleep 0.1; done
 url=$(grep -o 'http://[^ ,]*' serve.txt | head -1)
-curl -sS "$url/v1/completions" -d "{\"prompt\": \"$text\", \"max_tokens\": 20, \"temperature\": 0}" >answer.json
+curl -sS "$url/v1/completions" -H 'Content-Type: application/json' -d "{\"prompt\": \"$text\", \"max_tokens\": 20, \"temperature\": 0}" >answer.json
 grep -qF "\"text\":$(grep -o '"text":"[^"]*"' first.json | cut -d: -f2)" answer.json || failed "serve: $(cat answer.json)"
 kill -TERM $server
 wait $server || true
-echo "mixer_test: $checks checks, 0 failed, $SECONDS s"
+echo "mixer_test: all checks hold, $SECONDS s"
