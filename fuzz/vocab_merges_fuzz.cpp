@@ -8,6 +8,6 @@ using namespace vitrine;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return fuzz::fuzz_tokenizer(fuzz::text_of(data, size), [](std::string_view file) {
     const auto [vocab, merges] = fuzz::cut(file, "#merges");
-    return parse_vocab_and_merges(vocab, "vocab.json", merges, "merges.txt");
+    return make_json_tokenizer(parse_vocab_and_merges(vocab, "vocab.json", merges, "merges.txt"), "vocab.json");
   });
 }

@@ -1,11 +1,10 @@
 // BERT's vocab.txt, and pairs of texts.
-#include "tokenizer/read/bert_vocab.h"
-
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "tokenizer/outside.h"
+#include "tokenizer/read/tokenizer_folder.h"
 #include "tokenizer/read/tokenizer_json.h"
 
 namespace vitrine {
@@ -18,7 +17,11 @@ using testing::ThrowsMessage;
 constexpr const char* kLines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##able\nÉ\ne\n\n京\n[MASK]\r\nUn";
 
 std::unique_ptr<const Tokenizer> parse_vocab_txt(const char* vocab, const char* config = "{}") {
-  return parse_bert_vocab(vocab, "vocab.txt", config, "tokenizer_config.json");
+  TokenizerFiles files;
+  files.config = parse_json(config, "tokenizer_config.json");
+  const TokenizerFolder folder = make_tokenizer_folder("", "vocab.txt", std::move(files), false);
+  return make_json_tokenizer(folder_document(folder, std::as_bytes(std::span(std::string_view(vocab))), ""),
+                             "vocab.txt");
 }
 
 TEST(BertVocab, NumbersLines) {

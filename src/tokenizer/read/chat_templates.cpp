@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "tokenizer/read/tokenizer_folder.h"
 
 namespace vitrine {
 namespace {
@@ -25,13 +26,6 @@ bool is_template_file(const fs::path& path) {
 }
 
 std::string file_text(const fs::path& path) { return std::string(MappedFile::open(path.string())->text()); }
-
-Json file_json(const fs::path& path) {
-  const auto file = MappedFile::open(path.string());
-  Json json = parse_json(file->text(), path.string());
-  if (!json.is_object()) throw BadCheckpoint(path.string(), "expected a JSON object, got {}", json.type_name());
-  return json;
-}
 
 /// Adds "chat_template" of a tokenizer_config.json: one template, or a list of named ones.
 void add_templates(const Json& config, std::string_view where, ChatTemplates& result) {
@@ -52,41 +46,19 @@ void add_templates(const Json& config, std::string_view where, ChatTemplates& re
   }
 }
 
-/// Adds or replaces the tokens of an object whose keys end in "_token"; a token is text or has a "content".
-void add_named_tokens(const Json& object, bool any_name, ChatTemplates& result) {
-  for (const auto& [name, value] : object.items()) {
-    const bool has_content = value.is_object() && value.contains("content") && value["content"].is_string();
-    if ((!any_name && !name.ends_with("_token")) || (!value.is_string() && !has_content)) continue;
-    std::string text = value.is_string() ? value.get<std::string>() : value["content"].get<std::string>();
-    const auto known = std::find_if(result.special_tokens.begin(), result.special_tokens.end(),
-                                    [&name = name](const auto& token) { return token.first == name; });
-    if (known != result.special_tokens.end()) {
-      known->second = std::move(text);
-    } else {
-      result.special_tokens.emplace_back(name, std::move(text));
-    }
-  }
-}
-
-ChatTemplates templates_of_folder(const fs::path& folder) {
+ChatTemplates templates_of_folder(const fs::path& path) {
   ChatTemplates result;
-  Json config = Json::object();
-  const fs::path config_path = folder / "tokenizer_config.json";
-  if (is_template_file(config_path)) config = file_json(config_path);
-  add_named_tokens(config, false, result);
-  for (const char* named : {"extra_special_tokens", "model_specific_special_tokens"}) {
-    if (config.contains(named) && config[named].is_object()) add_named_tokens(config[named], true, result);
+  const TokenizerFolder folder = read_tokenizer_folder(path.string());
+  for (const auto& [name, token] : folder.named) {
+    result.special_tokens.emplace_back(name, token_text(token, folder.config_path));
   }
-  // Newer tokenizer_config.json files have all tokens; with older ones, the tokens of this file count.
-  if (!config.contains("added_tokens_decoder") && is_template_file(folder / "special_tokens_map.json")) {
-    add_named_tokens(file_json(folder / "special_tokens_map.json"), false, result);
+  if (is_template_file(path / "chat_template.jinja")) {
+    result.by_name["default"] = file_text(path / "chat_template.jinja");
   }
-  if (is_template_file(folder / "chat_template.jinja"))
-    result.by_name["default"] = file_text(folder / "chat_template.jinja");
-  for (const std::string& name : additional_chat_templates(folder.string())) {
-    result.by_name[fs::path(name).stem().string()] = file_text(folder / name);
+  for (const std::string& name : additional_chat_templates(path.string())) {
+    result.by_name[fs::path(name).stem().string()] = file_text(path / name);
   }
-  if (result.by_name.empty()) add_templates(config, config_path.string(), result);
+  if (result.by_name.empty()) add_templates(folder.config, folder.config_path, result);
   return result;
 }
 

@@ -52,7 +52,8 @@ void GgufSpmTokenizer::encode_text(std::string_view text, bool is_first, Encodin
                                    std::vector<std::int32_t>& ids) const {
   std::string normal;
   normal.reserve(text.size() + text.size() / 4 + 16);
-  if (is_first && vocabulary().add_space_prefix) normal += kSpaceSymbol;
+  const bool has_space = vocabulary().prefix_unless_space && (text.starts_with(' ') || text.starts_with(kSpaceSymbol));
+  if (is_first && vocabulary().add_space_prefix && !has_space) normal += kSpaceSymbol;
   append_with_spaces_as(kSpaceSymbol, text, normal);
   const auto workspace = workspaces_.lease();
   workspace->recorder = recorder;

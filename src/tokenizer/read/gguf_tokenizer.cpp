@@ -38,7 +38,7 @@ std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, const Spe
       if (recorder != nullptr) recorder->part(fragment.text);
       encode_text(fragment.text, is_first, recorder, ids);
     }
-    is_first = fragment.id != kNoId;
+    is_first = fragment.id != kNoId && !vocabulary_.prefix_once;
   }
   if (apply && vocabulary_.add_eos) add_token(vocabulary_.eos.value(), Explanation::Token::From::policy, ids, recorder);
   return ids;

@@ -80,9 +80,24 @@ std::optional<std::int32_t> read_id(const GgufMetadata& metadata, std::string_vi
   return static_cast<std::int32_t>(*id);
 }
 
+/// The ids of one of vitrine's own keys.
+std::vector<std::size_t> own_ids(const GgufMetadata& metadata, const char* key, std::size_t n_tokens) {
+  std::vector<std::size_t> ids;
+  for (const std::int64_t id : metadata.integers(key).value_or(std::vector<std::int64_t>())) {
+    if (id < 0 || static_cast<std::uint64_t>(id) >= n_tokens) {
+      throw BadCheckpoint(metadata.path(), "expected ids from 0 to {} in {}, got {}", n_tokens - 1, key, id);
+    }
+    ids.push_back(static_cast<std::size_t>(id));
+  }
+  return ids;
+}
+
 /// Sets the stop ids, those of the file and of kEndPieces, and makes the pieces of both lists control tokens.
 void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.eos) v.stop_ids.push_back(*v.eos);
+  for (const std::size_t id : own_ids(metadata, kGgufStopIds, v.pieces.size())) {
+    v.stop_ids.push_back(static_cast<std::int32_t>(id));
+  }
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = read_id(metadata, key, v.pieces.size())) v.stop_ids.push_back(*id);
   }
@@ -98,6 +113,17 @@ void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVoca
   for (const std::string_view text : kControlPieces) make_control(text);
   std::sort(v.stop_ids.begin(), v.stop_ids.end());
   v.stop_ids.erase(std::unique(v.stop_ids.begin(), v.stop_ids.end()), v.stop_ids.end());
+}
+
+void read_own_keys(const GgufMetadata& metadata, GgufVocabulary& v) {
+  for (const std::size_t id : own_ids(metadata, kGgufStripLeft, v.pieces.size())) v.pieces[id].strip_left = true;
+  for (const std::size_t id : own_ids(metadata, kGgufStripRight, v.pieces.size())) v.pieces[id].strip_right = true;
+  const std::string_view scheme = metadata.string(kGgufPrependScheme).value_or("");
+  if (!scheme.empty() && scheme != "first" && scheme != "always") {
+    throw BadCheckpoint(metadata.path(), "{}: expected first or always, got {}", kGgufPrependScheme, scheme);
+  }
+  v.prefix_unless_space = !scheme.empty();
+  v.prefix_once = scheme == "first";
 }
 
 /// Sets strip_left and strip_right, which are not in the file, by the pre-tokenizer or the model's name, as llama.cpp
@@ -140,6 +166,7 @@ GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
   v.pre = metadata.string("tokenizer.ggml.pre").value_or("");
   find_stop_ids(metadata, ids, v);
   set_strips(metadata, ids, v);
+  read_own_keys(metadata, v);
   return v;
 }
 

@@ -18,6 +18,14 @@
 
 namespace vitrine {
 
+/// Keys of vitrine's own, for rules that llama.cpp has no keys for and ignores: how a text of the kind "llama" begins
+/// ("first" or "always": Metaspace's prepend_scheme), tokens that take the white space before or after them, and the
+/// ids that end a text if there are more than three.
+inline constexpr const char* kGgufPrependScheme = "tokenizer.vitrine.prepend_scheme";
+inline constexpr const char* kGgufStripLeft = "tokenizer.vitrine.strip_left_ids";
+inline constexpr const char* kGgufStripRight = "tokenizer.vitrine.strip_right_ids";
+inline constexpr const char* kGgufStopIds = "tokenizer.vitrine.stop_token_ids";
+
 /// The common part of both kinds.
 struct GgufVocabulary {
   struct Piece : VocabularyPiece {
@@ -30,6 +38,8 @@ struct GgufVocabulary {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;
+  bool prefix_unless_space = false;    ///< A text that starts with a space gets no other.
+  bool prefix_once = false;            ///< Only the beginning of the whole text gets a space.
   std::vector<std::int32_t> stop_ids;  ///< Ascending.
 };
 

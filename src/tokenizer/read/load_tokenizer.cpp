@@ -8,13 +8,13 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "tokenizer/read/bert_vocab.h"
 #include "tokenizer/read/chat_templates.h"
 #include "tokenizer/read/gguf_vocab.h"
 #include "tokenizer/read/llama2c.h"
 #include "tokenizer/read/marian.h"
 #include "tokenizer/read/sentencepiece.h"
 #include "tokenizer/read/tiktoken.h"
+#include "tokenizer/read/tokenizer_folder.h"
 #include "tokenizer/read/tokenizer_json.h"
 #include "tokenizer/tokenizer.h"
 
@@ -60,16 +60,11 @@ std::string sibling(const std::string& path, std::string_view own, std::string_v
 
 std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::string& merges) {
   const auto vocab_file = MappedFile::open(vocab), merges_file = MappedFile::open(merges);
-  return parse_vocab_and_merges(vocab_file->text(), vocab, merges_file->text(), merges);
+  return make_json_tokenizer(parse_vocab_and_merges(vocab_file->text(), vocab, merges_file->text(), merges), merges);
 }
 
-/// A vocab.txt and the tokenizer_config.json next to it, if there is one.
-std::unique_ptr<const Tokenizer> load_bert_vocab(const std::string& vocab) {
-  const std::string config = (std::filesystem::path(vocab).parent_path() / "tokenizer_config.json").string();
-  const auto vocab_file = MappedFile::open(vocab);
-  std::error_code error;
-  if (!std::filesystem::exists(config, error)) return parse_bert_vocab(vocab_file->text(), vocab, "", config);
-  return parse_bert_vocab(vocab_file->text(), vocab, MappedFile::open(config)->text(), config);
+std::unique_ptr<const Tokenizer> load_by_config(const TokenizerFolder& folder) {
+  return make_json_tokenizer(folder_document(folder), folder.vocabulary);
 }
 
 /// Whether the file begins with a small int32 (max_token_length). The third and fourth bytes of the other formats are
@@ -96,7 +91,9 @@ bool is_llama2c_model(std::string_view text) {
 }
 
 std::unique_ptr<const Tokenizer> load_file(const std::string& path, const TokenizerOptions& options) {
-  if (path.ends_with("vocab.txt")) return load_bert_vocab(path);
+  if (path.ends_with("vocab.txt")) {
+    return load_by_config(read_tokenizer_folder(std::filesystem::path(path).parent_path().string(), path));
+  }
   const auto file = MappedFile::open(path);
   const std::string_view text = file->text();
   if (is_llama2c(text) && is_llama2c_model(text)) {
@@ -129,15 +126,20 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
     return parse_tokenizer_json(source->text(), file("tokenizer.json"),
                                 parse_tokenizer_json(target->text(), file("target_tokenizer.json")));
   }
-  for (const char* name : {"tokenizer.bin", "tokenizer.json", "tokenizer.model"}) {
-    if (has(name)) return load_file(file(name), options);
+  if (has("tokenizer.bin")) return load_file(file("tokenizer.bin"), options);
+  if ((has("source.spm") || has("target.spm")) && !has("tokenizer.json") && !has("tokenizer.model")) {
+    return load_marian_tokenizer(path);
   }
-  if (has("source.spm") || has("target.spm")) return load_marian_tokenizer(path);
-  if (has("vocab.json") && has("merges.txt")) return load_pair(file("vocab.json"), file("merges.txt"));
-  if (has("vocab.txt")) return load_bert_vocab(file("vocab.txt"));
-  throw BadInput(path,
-                 "expected tokenizer.json, tokenizer.model, vocab.json with merges.txt, source.spm with target.spm, "
-                 "vocab.txt or tokenizer.bin, got none");
+  const TokenizerFolder folder = read_tokenizer_folder(path);
+  if (folder.vocabulary.empty()) {
+    throw BadInput(path,
+                   "expected tokenizer.json, tokenizer.model, spiece.model, sentencepiece.bpe.model, vocab.json with "
+                   "merges.txt, source.spm with target.spm, vocab.txt or tokenizer.bin, got none");
+  }
+  if (!is_plain(folder)) return load_by_config(folder);
+  return has("vocab.json") && folder.vocabulary == file("vocab.json")
+             ? load_pair(file("vocab.json"), file("merges.txt"))
+             : load_file(folder.vocabulary, options);
 }
 
 }  // namespace
@@ -147,9 +149,10 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     std::vector<TokenizerFile> files;
     for (const char* name :
-         {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "tokenizer.bin", "vocab.json", "merges.txt",
-          "source.spm", "target.spm", "target_vocab.json", "vocab.txt", "tokenizer_config.json",
-          "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}) {
+         {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+          "sentencepiece.model", "tokenizer.bin", "vocab.json", "merges.txt", "source.spm", "target.spm",
+          "target_vocab.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+          "chat_template.jinja"}) {
       const std::filesystem::path file = std::filesystem::path(path) / name;
       if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});
     }

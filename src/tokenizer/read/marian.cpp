@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -12,8 +11,8 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/algorithms/sentencepiece_encoder.h"
 #include "tokenizer/read/json_fields.h"
-#include "tokenizer/read/tokenizer_config.h"
 #include "tokenizer/read/tokenizer_document.h"
+#include "tokenizer/read/tokenizer_folder.h"
 
 namespace vitrine {
 namespace {
@@ -133,19 +132,23 @@ std::string MarianTokenizer::bytes_after(std::optional<std::int32_t> previous, s
 
 bool MarianTokenizer::keeps_start(std::int32_t id) const { return bytes_after(std::nullopt, id).empty(); }
 
-MarianConfig parse_marian_config(std::string_view text, std::string_view where) {
-  const Json json = parse_json(text, where);
-  const JsonFields fields(json, "the configuration", where);
+MarianConfig marian_config(const std::string& path) {
+  const TokenizerFolder folder = read_tokenizer_folder(path);
+  const JsonFields fields(folder.config, "the configuration", folder.config_path);
   const Json* options = fields.find("sp_model_kwargs");
   if (options != nullptr && !options->empty()) {
-    throw Unsupported(where, "sp_model_kwargs: options of the SentencePiece library are not supported");
+    throw Unsupported(fields.where(), "sp_model_kwargs: options of the SentencePiece library are not supported");
   }
-  return {special_token_name(fields, "unk_token", "<unk>"),
-          special_token_name(fields, "eos_token", "</s>"),
-          special_token_name(fields, "pad_token", "<pad>"),
-          fields.boolean("separate_vocabs", false),
-          added_tokens_of(fields),
-          std::string(where)};
+  MarianConfig config;
+  config.separate_vocabs = fields.boolean("separate_vocabs", false);
+  config.added = folder.added;
+  config.where = folder.config_path;
+  for (const auto& [name, token] : folder.named) {
+    if (name == "unk_token") config.unk = token_text(token, config.where);
+    if (name == "eos_token") config.eos = token_text(token, config.where);
+    if (name == "pad_token") config.pad = token_text(token, config.where);
+  }
+  return config;
 }
 
 /// `added` has the ids of vocab.json, so that a vocabulary of its own for the target ignores it.
@@ -177,11 +180,7 @@ std::unique_ptr<const Tokenizer> load_marian_tokenizer(const std::string& folder
   const auto model = [&](const char* name) {
     return parse_sentencepiece_model(MappedFile::open(file(name))->bytes(), file(name));
   };
-  MarianConfig config;
-  std::error_code error;
-  if (const std::string path = file("tokenizer_config.json"); std::filesystem::exists(path, error)) {
-    config = parse_marian_config(MappedFile::open(path)->text(), path);
-  }
+  const MarianConfig config = marian_config(folder);
   const bool two = config.separate_vocabs;
   auto target_vocabulary =
       marian_vocabulary(file(two ? "target_vocab.json" : "vocab.json"), config, two ? Json() : config.added);

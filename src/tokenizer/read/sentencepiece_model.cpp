@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tokenizer/algorithms/piece_table.h"
+#include "tokenizer/read/base64.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -159,6 +160,7 @@ void read_normalizer_spec(std::string_view bytes, std::string_view path, Sentenc
     if (field.number == 5) model.escape_whitespaces = message.boolean(field, "escape_whitespaces");
   }
   model.charsmap = Charsmap::parse(charsmap, path);
+  model.charsmap_base64 = encode_base64({reinterpret_cast<const unsigned char*>(charsmap.data()), charsmap.size()});
 }
 
 void refuse_denormalizer(std::string_view bytes, std::string_view path) {

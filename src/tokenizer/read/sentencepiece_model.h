@@ -40,6 +40,7 @@ struct SentencePieceModel {
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   Charsmap charsmap;
+  std::string charsmap_base64;                 ///< The same, as in the normalizer Precompiled of a tokenizer.json.
   std::string unk_surface = " \xE2\x81\x87 ";  ///< The text of the unknown piece when it is decoded.
   std::int32_t unk = 0;
   std::optional<std::int32_t> bos, eos;  ///< The control pieces with the names in the trainer_spec.

@@ -214,9 +214,9 @@ std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document,
                                                Decoder(part("decoder"), path), std::move(target)});
 }
 
-std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
-                                                        std::string_view merges, std::string_view merges_path) {
-  MergeList written;
+TokenizerDocument parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path, std::string_view merges,
+                                         std::string_view merges_path) {
+  TokenizerDocument document;
   if (merges.size() > kMaxTokenizerBytes) {
     throw Unsupported(merges_path, "more than {} bytes of merges are not supported", kMaxTokenizerBytes);
   }
@@ -226,23 +226,25 @@ std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, 
     merges.remove_prefix(std::min(end + 1, merges.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("#version") || line.empty()) continue;
-    if (written.size() >= MergeTable::kMaxMerges) {
+    if (document.merges.size() >= MergeTable::kMaxMerges) {
       throw BadCheckpoint(merges_path, "expected at most {} merges", MergeTable::kMaxMerges);
     }
-    add_merge_line(line, written, merges_path);
+    add_merge_line(line, document.merges, merges_path);
   }
   const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  auto model = make_bpe_model(parse_vocab_json(vocab, vocab_path), written, {}, merges_path);
-  std::vector<AddedToken> added;
+  document.pieces = parse_vocab_json(vocab, vocab_path);
+  document.has_vocab = document.has_merges = true;
+  document.rest = {{"added_tokens", Json::array()},
+                   {"pre_tokenizer", level},
+                   {"decoder", level},
+                   {"model", {{"type", "BPE"}, {"vocab", nullptr}, {"merges", nullptr}}}};
   const char* const kEndOfText = "<|endoftext|>";
-  const std::int32_t end_of_text = model->pieces().find(kEndOfText);
-  if (end_of_text != kNoId) added.push_back({end_of_text, kEndOfText, false, false, false, false, true});
-  return std::make_unique<JsonTokenizer>(Parts{nullptr,
-                                               parse_pre_tokenizers(level, vocab_path),
-                                               std::move(model),
-                                               AddedTokens(std::move(added), nullptr),
-                                               {},
-                                               Decoder(level, vocab_path)});
+  const std::int32_t end_of_text = document.pieces.find(kEndOfText);
+  if (end_of_text != kNoId) {
+    document.rest["added_tokens"].push_back(
+        {{"id", static_cast<std::uint64_t>(end_of_text)}, {"content", kEndOfText}, {"special", true}});
+  }
+  return document;
 }
 
 }  // namespace vitrine

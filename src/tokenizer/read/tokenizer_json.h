@@ -23,9 +23,9 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std
 std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document, std::string_view path,
                                                      std::unique_ptr<const Tokenizer> target = nullptr);
 
-/// Parses GPT-2's pair of files: byte-level BPE with GPT-2's pattern. No special tokens are added; "<|endoftext|>" is
+/// Reads GPT-2's pair of files: byte-level BPE with GPT-2's pattern. No special tokens are added; "<|endoftext|>" is
 /// recognized if the vocabulary contains it.
-std::unique_ptr<const Tokenizer> parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path,
-                                                        std::string_view merges, std::string_view merges_path);
+TokenizerDocument parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path, std::string_view merges,
+                                         std::string_view merges_path);
 
 }  // namespace vitrine
