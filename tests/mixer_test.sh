@@ -111,7 +111,7 @@ refused 'average' "$program" quantize $model model.gguf --type q8_0
 "$program" serve $model --port 0 >serve.txt 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
-for _ in $(seq 100); do grep -q 'http://' serve.txt && break; sleep 0.1; done
+for _ in $(seq 100); do grep -qs 'http://' serve.txt && break; sleep 0.1; done
 url=$(grep -o 'http://[^ ,]*' serve.txt | head -1)
 curl -sS "$url/v1/completions" -H 'Content-Type: application/json' -d "{\"prompt\": \"$text\", \"max_tokens\": 20, \"temperature\": 0}" >answer.json
 grep -qF "\"text\":$(grep -o '"text":"[^"]*"' first.json | cut -d: -f2)" answer.json || failed "serve: $(cat answer.json)"
