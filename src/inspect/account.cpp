@@ -104,7 +104,7 @@ class WorkloadPass {
     const bool everywhere = w.phase == Phase::forward || w.phase == Phase::train;
     p.logits.rows = everywhere ? LogitRequest::Rows::range : LogitRequest::Rows::last_of_segments;
     p.logits.end = last.first_row + last.length;
-    p.logits.receive = [](std::int64_t, const Tensor&) {};
+    if (config.has_head) p.logits.receive = [](std::int64_t, const Tensor&) {};
   }
 
   DryPass& dry() { return dry_; }

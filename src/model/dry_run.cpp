@@ -31,7 +31,8 @@ void DryPass::run(const Model& model) {
   const std::int32_t* const ids = pass_.is_taped() ? copied.data() : nowhere;
   const Tokens tokens({ids, n_rows}, {}, {ids, n_sources});
   if (!pass_.is_taped()) return model.forward(pass_, tokens);
-  LossRequest loss{.targets = tokens.ids, .weights = {}};
+  LossRequest loss;
+  if (model.config().has_head) loss.targets = tokens.ids;
   LossResult found;
   pass_.training.loss = &loss;
   pass_.training.result = &found;
