@@ -22,7 +22,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-std::string table_text(const ExampleSection& s, const ExampleTable& table, const std::vector<std::string>& cells) {
+std::string markdown_table(const ExampleSection& s, const ExampleTable& table, const std::vector<std::string>& cells) {
   const bool has_origins = s.origins.size() > 1;
   std::string text = "| " + escaped(table.heading) + " |", rule = "|---|";
   for (std::int64_t c = 0; c < table.columns; ++c) {
@@ -45,7 +45,7 @@ std::string table_text(const ExampleSection& s, const ExampleTable& table, const
   return text + "\n";
 }
 
-std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
+std::string markdown_section(const ExampleSection& s, const ExampleStyle& style) {
   std::string text = fmt::format("### `{}` {}\n\n", s.name, escaped(to_string(s.shape)));
   if (!s.meaning.empty()) text += escaped(s.meaning) + ". ";
   if (s.origins.size() == 1) text += escaped(s.origins.front()) + ". ";
@@ -55,12 +55,12 @@ std::string section_text(const ExampleSection& s, const ExampleStyle& style) {
   std::vector<std::string> cells, differences;
   for (const float x : s.values) cells.push_back(decimal(static_cast<double>(x), style.digits));
   for (const Difference& d : s.differences) differences.push_back(difference_text(d, style.digits));
-  for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, cells);
+  for (const ExampleTable& table : tables_of(s)) text += markdown_table(s, table, cells);
   if (!differences.empty()) {
     text += "Finite differences";
     if (const double by = largest_difference(s); by >= 0) text += fmt::format(" (largest deviation {:.1e})", by);
     text += ":\n\n";
-    for (const ExampleTable& table : tables_of(s)) text += table_text(s, table, differences);
+    for (const ExampleTable& table : tables_of(s)) text += markdown_table(s, table, differences);
   }
   for (const SpelledCell& cell : s.cells) {
     text += fmt::format("`{} = {} = {}`\n\n", cell.name.substr(cell.name.find('[')), cell.arithmetic,
@@ -76,7 +76,7 @@ std::string example_markdown(const WorkedExample& e, const ExampleStyle& style) 
   for (const std::string& note : opening_of(e)) text += escaped(note) + "\n\n";
   for (const ExampleSection& s : e.sections) {
     if (s.begins_part) text += fmt::format("## {}\n\n", name_of(s.part));
-    text += section_text(s, style);
+    text += markdown_section(s, style);
   }
   for (const std::string& note : closing_of(e)) text += escaped(note) + "\n\n";
   return text;

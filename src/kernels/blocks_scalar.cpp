@@ -44,12 +44,11 @@ void multiply_rows(const RoundedPart* x, std::int64_t tokens, const MatrixView& 
   const std::int64_t parts = w.cols / kPart, stride = w.row_stride / F::kSize.elements * F::kSize.bytes;
   for (std::int64_t r = 0; r < w.rows; ++r, ++y) {
     for (std::int64_t t = 0; t < tokens; ++t) y[t * ldy] = 0;
+    const RoundedPart* x_part = x;
     const std::byte* block = w.data + r * stride;
-    for (std::int64_t b = 0; b < parts; block += F::kSize.bytes) {
-      read_parts(F{}, RowBlock{block}, [&](const RowPart& part) {
-        add_part(F::kKind, part, x + b, parts, tokens, y, ldy);
-        ++b;
-      });
+    for (std::int64_t b = 0; b < parts / F::kParts; ++b, block += F::kSize.bytes) {
+      read_parts(F{}, RowBlock{block},
+                 [&](const RowPart& part) { add_part(F::kKind, part, x_part++, parts, tokens, y, ldy); });
     }
   }
 }

@@ -13,7 +13,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "units are copied from the blob without conversion");
 
 // The largest published map, nmt_nfkc_cf, has 0.3 MB of units, rules of up to 18 bytes and replacements of up to 33.
-constexpr std::size_t kMaxTrieBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxCharsmapTrieBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaxRuleBytes = 256;
 constexpr std::size_t kMaxReplacementBytes = 256;
 
@@ -33,9 +33,9 @@ Charsmap Charsmap::parse(std::string_view blob, std::string_view where) {
   }
   std::memcpy(&trie_bytes, blob.data(), sizeof trie_bytes);
   blob.remove_prefix(sizeof trie_bytes);
-  if (trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes >= blob.size() || trie_bytes > kMaxTrieBytes) {
+  if (trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes >= blob.size() || trie_bytes > kMaxCharsmapTrieBytes) {
     throw BadCheckpoint(where, "expected a character map's trie of whole 4-byte units within {} bytes, got {} bytes",
-                        std::min(blob.size(), kMaxTrieBytes), trie_bytes);
+                        std::min(blob.size(), kMaxCharsmapTrieBytes), trie_bytes);
   }
   map.units_.resize(trie_bytes / 4);
   std::memcpy(map.units_.data(), blob.data(), trie_bytes);

@@ -16,7 +16,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;  // the largest published files have 4 MB
+constexpr std::size_t kMaxRanksBytes = std::size_t{64} << 20;  // the largest published files have 4 MB
 constexpr std::size_t kMaxRanks = std::size_t{1} << 19;
 constexpr std::size_t kMaxRankBytes = 4096;
 
@@ -137,8 +137,8 @@ PieceTable read_ranks(std::string_view file, std::string_view path) {
 
 std::unique_ptr<const Tokenizer> parse_tiktoken(std::string_view file, std::string_view pattern,
                                                 std::string_view path) {
-  if (file.size() > kMaxFileBytes) {
-    throw BadCheckpoint(path, "expected ranks of at most {} bytes, got {}", kMaxFileBytes, file.size());
+  if (file.size() > kMaxRanksBytes) {
+    throw BadCheckpoint(path, "expected ranks of at most {} bytes, got {}", kMaxRanksBytes, file.size());
   }
   PieceTable pieces = read_ranks(file, path);
   Regex regex = pattern.empty() ? Regex(published_pattern(static_cast<std::size_t>(pieces.n_pieces()), path),
