@@ -1,5 +1,5 @@
 // Compares gradients with central differences of the same loss in float64, for a handful of elements of every tensor of
-// every golden (tools/oracle_differences.py). No backward formula is involved.
+// every golden (tools/goldens/differences.py). No backward formula is involved.
 #include <gtest/gtest.h>
 
 #include <cmath>

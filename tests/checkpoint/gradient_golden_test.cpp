@@ -1,5 +1,5 @@
-// Compares the loss and the gradient of every parameter with PyTorch, for every golden (tools/oracle_gradients.py): the
-// gradients of Model::learn, and those that are written to a file.
+// Compares the loss and the gradient of every parameter with PyTorch, for every golden (tools/goldens/gradients.py):
+// the gradients of Model::learn, and those that are written to a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>

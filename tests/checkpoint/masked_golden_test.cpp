@@ -1,4 +1,4 @@
-// Compares models with a head for masked tokens with transformers (tools/make_masked_goldens.py): every site of the
+// Compares models with a head for masked tokens with transformers (tools/goldens masked): every site of the
 // forward, and every gradient.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr double kSiteTolerance = 2e-6;
 
 /// The name of a case for the functions that read goldens.
-std::string masked(const std::string& name) { return "../masked_goldens/" + name; }
+std::string masked(const std::string& name) { return "masked/" + name; }
 
 class MaskedGolden : public testing::TestWithParam<std::string> {
  protected:

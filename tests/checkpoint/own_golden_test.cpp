@@ -1,4 +1,4 @@
-// Compares recurrent and dense models in our own words with PyTorch (tools/make_own_goldens.py): every site of the
+// Compares recurrent and dense models in our own words with PyTorch (tools/goldens own): every site of the
 // forward, and every gradient; and every way to run them with each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 /// Of a tensor, relative to 1 + its largest magnitude.
 constexpr double kSiteTolerance = 2e-6;
 
-std::string own(const std::string& name) { return "../own_goldens/" + name; }
+std::string own(const std::string& name) { return "own/" + name; }
 
 class OwnGolden : public testing::TestWithParam<std::string> {
  protected:

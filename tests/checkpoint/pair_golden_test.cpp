@@ -1,5 +1,5 @@
-// Compares encoder–decoders with transformers (tools/make_pair_goldens.py) or, in our own words, with PyTorch
-// (tools/make_own_goldens.py): every site of the forward, and every gradient; and every way to run them with each
+// Compares encoder–decoders with transformers (tools/goldens pairs) or, in our own words, with PyTorch
+// (tools/goldens own): every site of the forward, and every gradient; and every way to run them with each
 // other.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 /// Of a tensor, relative to 1 + its largest magnitude.
 constexpr double kSiteTolerance = 2e-6;
 
-std::string golden(const std::string& name) { return "../pair_goldens/" + name; }
+std::string golden(const std::string& name) { return "pairs/" + name; }
 
 Pair golden_pair(const std::string& name) {
   const auto values = golden_values(golden(name));

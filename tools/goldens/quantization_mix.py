@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes tests/checkpoint/mix_goldens.json: the types that llama-quantize gives the tensors of small models.
 
 For each model its config.json and, for each file type, without and with an importance matrix, the types of its tensors:
@@ -15,6 +14,7 @@ import tempfile
 
 import llama_cpp
 from gguf import GGUFReader
+from goldens.files import TESTS
 
 TYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k_s": 11, "q3_k_m": 12, "q3_k_l": 13,
          "q4_k_s": 14, "q4_k_m": 15, "q5_k_s": 16, "q5_k_m": 17, "q6_k": 18, "iq4_nl": 25, "iq4_xs": 30, "f16": 1,
@@ -85,7 +85,7 @@ def runs(types):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", help="vitrine")
-    parser.add_argument("out", nargs="?", default="tests/checkpoint/mix_goldens.json")
+    parser.add_argument("out", nargs="?", default=TESTS / "checkpoint/mix_goldens.json")
     arguments = parser.parse_args()
     goldens = []
     for name, config in MODELS.items():
@@ -108,7 +108,3 @@ def main():
     with open(arguments.out, "w") as file:
         json.dump(goldens, file, indent=1, sort_keys=True)
         file.write("\n")
-
-
-if __name__ == "__main__":
-    main()

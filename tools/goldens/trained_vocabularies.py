@@ -1,16 +1,12 @@
-#!/usr/bin/env python3
-"""Makes goldens of training word and WordPiece vocabularies: the pieces of Hugging Face's trainers, by id.
-
-  make_vocabulary_goldens.py OUT.json      the golden is tests/goldens/trained_vocabularies.json
+"""Makes tests/goldens/trained_vocabularies.json: the word and WordPiece vocabularies of Hugging Face's trainers, by id.
 
 A case is {"model", "text", "vocab_size", "pieces"}. WordPieceTrainer numbers the symbols with ## in the order of a hash table, which
 changes from run to run and decides ties. Here all symbols are given to it as special tokens, in the order of vitrine. Needs `tokenizers`.
 """
-import json
 import random
-import sys
 import tempfile
 
+from goldens.files import GOLDENS, write_cases
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 SPECIAL = ["[UNK]", "[EOS]"]
@@ -54,8 +50,4 @@ def main():
                 file.flush()
                 pieces = train(file.name, text, vocab_size if name == "wordpiece" else 20)
             cases.append({"model": name, "text": text, "vocab_size": len(pieces), "pieces": pieces})
-    with open(sys.argv[1], "w", encoding="ascii") as file:
-        file.write("[\n" + ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases) + "\n]\n")
-
-
-main()
+    write_cases(GOLDENS / "trained_vocabularies.json", cases)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes tests/metrics/events.golden with TensorBoard's own messages and record writer (PyPI: tensorboard).
 
 With a path as argument: prints what TensorBoard's own reader finds in that event file instead.
@@ -6,6 +5,7 @@ With a path as argument: prints what TensorBoard's own reader finds in that even
 import io
 import sys
 
+from goldens.files import TESTS
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -33,5 +33,5 @@ def show(path: str) -> None:
         print(tag, [(e.step, round(e.value, 6)) for e in events.Scalars(tag)])
 
 
-if __name__ == "__main__":
-    show(sys.argv[1]) if len(sys.argv) > 1 else write("tests/metrics/events.golden")
+def main() -> None:
+    show(sys.argv[1]) if len(sys.argv) > 1 else write(TESTS / "metrics/events.golden")

@@ -1,7 +1,8 @@
-"""Makes tests/own_goldens and the own_… cases of tests/pair_goldens: small models of our own words, with every value of
-a forward and every gradient, from tools/own_reference.py.
+"""Makes tests/goldens/own and the own_… cases of tests/goldens/pairs: small models of model_type "vitrine".
 
-    python3 tools/make_own_goldens.py
+With every value of a forward and every gradient, from own_reference.py.
+
+    python tools/goldens own
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import json
 from pathlib import Path
 
 import torch
-from own_reference import Config, OwnModel, encoder_of
+from goldens.files import GOLDENS
+from goldens.own_reference import Config, OwnModel, encoder_of
 from safetensors.torch import save_file
 from torch.nn import functional
 
-TESTS = Path(__file__).parent.parent / "tests"
 SMALL: Config = {"model_type": "vitrine", "d_model": 7, "vocab_size": 40, "max_seq_len": 24, "n_layers": 2}
 CELLS = SMALL | {"d_hidden": 9}
 PAIR = CELLS | {"decoder_start_token_id": 1, "pad_token_id": 0, "eos_token_id": 2}
@@ -81,10 +82,6 @@ def make(folder: Path, c: Config) -> None:
 
 def main() -> None:
     for name, c in STACKS.items():
-        make(TESTS / "own_goldens" / name, c)
+        make(GOLDENS / "own" / name, c)
     for name, c in PAIRS.items():
-        make(TESTS / "pair_goldens" / name, c)
-
-
-if __name__ == "__main__":
-    main()
+        make(GOLDENS / "pairs" / name, c)

@@ -1,15 +1,12 @@
-#!/usr/bin/env python3
 """Writes tests/data/ngrams.json: texts as ids, and the cross-entropy of interpolated modified Kneser-Ney models on their ends.
 
 The script follows the definitions in src/data/baselines.h with dictionaries and sets, and needs only the standard
 library. The texts are the first bytes of LICENSE, its words, and one that is too small for discounts of its own.
 """
 import collections
-import json
 import math
-import pathlib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from goldens.files import ROOT, TESTS, write_compact
 
 
 def counts_of(ids, k, highest):
@@ -64,8 +61,4 @@ def main():
         cut = len(ids) * 4 // 5
         out[name] = {"vocab_size": vocab_size, "train": ids[:cut], "held_out": ids[cut:],
                      "cross_entropy": [cross_entropy(ids[:cut], ids[cut:], vocab_size, k) for k in range(1, 6)]}
-    (ROOT / "tests/data/ngrams.json").write_text(json.dumps(out, separators=(",", ":")) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    write_compact(TESTS / "data/ngrams.json", out)

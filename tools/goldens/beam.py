@@ -1,17 +1,15 @@
-"""Makes tests/beam_goldens.json: what transformers' generate finds with the models of tests/pair_goldens.
+"""Makes tests/goldens/beam.json: what transformers' generate finds with the models of tests/goldens/pairs.
 
-    python tools/make_beam_goldens.py
+    python tools/goldens beam
 """
 
-import json
 import random
 import warnings
-from pathlib import Path
 
 import torch
 import transformers
+from goldens.files import GOLDENS, write_compact
 
-TESTS = Path(__file__).parent.parent / "tests"
 MODELS = {
     "t5": transformers.T5ForConditionalGeneration,
     "bart": transformers.BartForConditionalGeneration,
@@ -88,10 +86,6 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     rng, goldens = random.Random(5), {}
     for name, kind in MODELS.items():
-        model = kind.from_pretrained(TESTS / "pair_goldens" / name).float().eval()
+        model = kind.from_pretrained(GOLDENS / "pairs" / name).float().eval()
         goldens[name] = [run_case(model, rng) for _ in range(CASES)]
-    (TESTS / "beam_goldens.json").write_text(json.dumps(goldens, separators=(",", ":")) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    write_compact(GOLDENS / "beam.json", goldens)

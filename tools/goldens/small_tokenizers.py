@@ -1,7 +1,7 @@
 """Small tokenizers of kinds that the data folder does not have, trained on the mixed text.
 
-  make_small_tokenizers.py OUT             all of them, into the folder OUT, for compare_tokenizers.py
-  make_small_tokenizers.py OUT --goldens   the committed ones (KEPT), each with its golden
+  python tools/goldens small_tokenizers OUT   all of them, into the folder OUT, for tools/compare_tokenizers.py
+  python tools/goldens small_tokenizers       the committed ones (KEPT), each with its golden, in tests/goldens/tokenizers/made
 """
 import io
 import json
@@ -12,9 +12,10 @@ from collections import Counter
 import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from make_tokenizer_goldens import golden
-from tokenizer_lines import line
-from tokenizer_references import byte_level_alphabet, from_hugging_face, from_sentencepiece, load_json
+from goldens.data_tokenizers import golden
+from goldens.files import MADE_TOKENIZERS, write_compact
+from goldens.tokenizer_lines import line
+from goldens.tokenizer_references import byte_level_alphabet, from_hugging_face, from_sentencepiece, load_json
 
 N_GOLDEN_LINES = 2000
 KEPT = ["added_tokens", "bert", "bpe_suffix", "bytelevel_roberta", "digits_punctuation", "metaspace_first", "normalizers", "split_behaviors",
@@ -198,9 +199,8 @@ def sentencepieces():
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    folder, goldens = sys.argv[1], "--goldens" in sys.argv
+    goldens = len(sys.argv) < 2
+    folder = MADE_TOKENIZERS if goldens else sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     for name, tokenizer in {**hugging_face(), **sentencepieces()}.items():
         if goldens and name not in KEPT:
@@ -211,10 +211,5 @@ def main():
             out.write(tokenizer.to_str().encode() + b"\n" if is_json else tokenizer)
         if goldens:
             reference = from_hugging_face(name, file, load_json(file)) if is_json else from_sentencepiece(name, file)
-            with open(f"{folder}/{name}.golden.json", "w", encoding="ascii") as out:
-                json.dump(golden(reference, folder, N_GOLDEN_LINES, decoded=name not in NOT_DECODED), out, separators=(",", ":"))
-                out.write("\n")
-
-
-if __name__ == "__main__":
-    main()
+            made = golden(reference, folder, N_GOLDEN_LINES, decoded=name not in NOT_DECODED)
+            write_compact(f"{folder}/{name}.golden.json", made)

@@ -1,19 +1,19 @@
 """Makes the goldens: tiny random checkpoints and every intermediate value of one forward.
 
-    python tools/make_goldens.py [CASE...]            write tests/goldens/<case>/ (default: all)
-    python tools/make_goldens.py --check [CASE...]    make them in a temporary folder and compare
-    python tools/make_goldens.py --gradients [CASE...]    only gradients.safetensors, from the existing checkpoints
-    python tools/make_goldens.py --differences [CASE...]  only differences.json, from the existing checkpoints
-    python tools/make_goldens.py --list               list what each case proves
+    python tools/goldens decoders [CASE...]            write tests/goldens/<case>/ (default: all)
+    python tools/goldens decoders --check [CASE...]    make them in a temporary folder and compare
+    python tools/goldens decoders --gradients [CASE...]    only gradients.safetensors, from the existing checkpoints
+    python tools/goldens decoders --differences [CASE...]  only differences.json, from the existing checkpoints
+    python tools/goldens decoders --list               list what each case proves
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
 with an index) and these files:
   golden.safetensors      the named sites of one forward by transformers, in float32 with eager attention
   gradients.safetensors   the mean loss of the same prompt and its gradient with respect to every parameter
   differences.json        central differences of that loss in float64, for a few elements of each tensor
-The model is always loaded back from the written files, so the goldens are transformers' values for exactly these files. The cases are in oracle_cases.py, the sites in
-oracle_sites.py, the gradients in oracle_gradients.py, the differences in oracle_differences.py;
-make_reference_figures.py adds figures.json to some of the folders. Needs torch, transformers, safetensors and numpy.
+The model is always loaded back from the written files, so the goldens are transformers' values for exactly these files. The cases are in decoder_cases.py, the sites in
+sites.py, the gradients in gradients.py, the differences in differences.py;
+`figures` adds figures.json to some of the folders. Needs torch, transformers, safetensors and numpy.
 """
 
 import copy
@@ -30,19 +30,19 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
-from oracle_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
-from oracle_differences import differences
-from oracle_gradients import gradients
-from oracle_sites import Sites, activation_slot, build_sites, record
+from goldens.decoder_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
+from goldens.differences import differences
+from goldens.files import GOLDENS
+from goldens.gradients import gradients
+from goldens.sites import Sites, activation_slot, build_sites, record
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
-GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
 GOLDEN_NAME = "golden.safetensors"
 GRADIENTS_NAME = "gradients.safetensors"
-FIGURES_NAME = "figures.json"  # by make_reference_figures.py
+FIGURES_NAME = "figures.json"  # by figures.py
 DIFFERENCES_NAME = "differences.json"
 
 
@@ -431,7 +431,3 @@ def main() -> None:
                 print(f"{case.name}: {compare(root / case.name, GOLDENS / case.name)}")
     if rows:
         print_table(rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes what transformers renders for each template of tests/template/pieces.jsonl, or checks it with --check.
 
 The first line of the file has the variables; each other line has a template, and its text and marks, or the kind and
@@ -6,14 +5,14 @@ message of its error. Needs jinja2 3.1.6 and transformers 5.23. To add a piece, 
 """
 import datetime
 import json
-import pathlib
 import sys
 
 import jinja2
 import jinja2.sandbox
+from goldens.files import TESTS
 from transformers.utils import chat_template_utils
 
-PATH = pathlib.Path(__file__).parent.parent / "tests/template/pieces.jsonl"
+PATH = TESTS / "template/pieces.jsonl"
 
 
 class Clock(datetime.datetime):
@@ -51,7 +50,3 @@ def main():
     if "--check" in sys.argv:
         sys.exit(text != PATH.read_text() and "tests/template/pieces.jsonl differs from the reference")
     PATH.write_text(text)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,19 +1,14 @@
-"""Makes tests/masked_goldens: small models with a head for masked tokens, and every value of a forward in transformers.
+"""Makes tests/goldens/masked: small models with a head for masked tokens, and every value of a forward in transformers.
 
-    python tools/make_masked_goldens.py
+    python tools/goldens masked
 """
-
-import json
-from pathlib import Path
 
 import torch
 import transformers
-from oracle_sites import Layout, Sites, assert_close, attention_sites, norm_sites, record
-from safetensors.torch import load_file, save_file
+from goldens.files import GOLDENS, set_weights, write_model
+from goldens.sites import Layout, Sites, assert_close, attention_sites, norm_sites, record
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-
-FOLDER = Path(__file__).parent.parent / "tests" / "masked_goldens"
 
 BERT = {
     "blocks": "encoder.layer",
@@ -66,15 +61,6 @@ def models() -> dict[str, tuple[PreTrainedModel, str, dict[str, str], tuple[str,
         "xlm_roberta": (transformers.XLMRobertaForMaskedLM(xlm), "roberta", BERT, ROBERTA_HEAD),
         "distilbert": (transformers.DistilBertForMaskedLM(distilbert), "distilbert", DISTILBERT, DISTILBERT_HEAD),
     }
-
-
-def set_weights(model: nn.Module) -> None:
-    """Random weights, large enough that every part of the model changes the logits."""
-    torch.manual_seed(11)
-    for name, weight in model.named_parameters():
-        is_gain = weight.dim() == 1 and name.endswith("weight")
-        with torch.no_grad():
-            weight.normal_(1.0 if is_gain else 0.0, 0.25)
 
 
 def build_sites(model: PreTrainedModel, base: str, parts: dict[str, str], head: tuple[str, ...], ids: Tensor) -> Sites:
@@ -135,20 +121,12 @@ def gradients_of(model: PreTrainedModel, ids: Tensor, stored: set[str]) -> Sites
 
 
 def main() -> None:
+    ids = torch.tensor([5 + (7 * i * i + 3 * i) % 40 for i in range(21)])
     for name, (model, base, parts, head) in models().items():
-        set_weights(model)
-        model.eval()
-        model.set_attn_implementation("eager")
-        folder = FOLDER / name
-        model.save_pretrained(folder)
-        (folder / "generation_config.json").unlink(missing_ok=True)
-        ids = torch.tensor([5 + (7 * i * i + 3 * i) % 40 for i in range(21)])
-        with torch.no_grad():
-            save_file(build_sites(model, base, parts, head, ids), folder / "golden.safetensors")
-        stored = set(load_file(folder / "model.safetensors"))
-        save_file(gradients_of(model, ids, stored), folder / "gradients.safetensors")
-        print(json.dumps({"case": name, "parameters": sum(p.numel() for p in model.parameters())}))
-
-
-if __name__ == "__main__":
-    main()
+        set_weights(model, seed=11, spread=0.25)
+        write_model(
+            GOLDENS / "masked" / name,
+            model,
+            lambda: build_sites(model, base, parts, head, ids),
+            lambda stored: gradients_of(model, ids, stored),
+        )

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
-"""Makes goldens of tokenizer training: the merges of Hugging Face's trainer, as pairs of ids.
+"""Makes tests/goldens/trained_merges.json: the merges of Hugging Face's trainer, as pairs of ids.
 
-  make_bpe_goldens.py DATA OUT.json
+  python tools/goldens trained_merges DATA
 
-DATA is the data folder; the golden is tests/goldens/trained_merges.json. A case is {"text", or "file" in DATA,
+DATA is the data folder. A case is {"text", or "file" in DATA,
 "vocab_size", "vocab_out", "merges"}. Needs `tokenizers`.
 """
 import json
@@ -11,6 +10,7 @@ import random
 import sys
 import tempfile
 
+from goldens.files import GOLDENS, write_cases
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 
@@ -31,7 +31,7 @@ def texts():
 
 
 def main():
-    data, out = sys.argv[1:]
+    (data,) = sys.argv[1:]
     cases = []
     for text, vocab_size in texts():
         with tempfile.NamedTemporaryFile() as file:
@@ -42,8 +42,4 @@ def main():
     for file, vocab_size in (("text/tinyshakespeare.txt", 1500),):
         n, merges = train(f"{data}/{file}", vocab_size)
         cases.append({"file": file, "vocab_size": vocab_size, "vocab_out": n, "merges": merges})
-    with open(out, "w") as file:
-        file.write("[\n" + ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases) + "\n]\n")
-
-
-main()
+    write_cases(GOLDENS / "trained_merges.json", cases)

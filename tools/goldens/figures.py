@@ -1,6 +1,6 @@
 """Makes tests/goldens/**/figures.json: PyTorch's and transformers' figures for models that `vitrine init` writes.
 
-    python tools/make_reference_figures.py VITRINE [GOLDEN...]      VITRINE: the program; default: all
+    python tools/goldens figures VITRINE [GOLDEN...]      VITRINE: the program; default: all
 
 VITRINE_DATA is the folder of data outside the repository.
 
@@ -25,10 +25,10 @@ import sentencepiece
 import torch
 from torch.nn.functional import cross_entropy, silu
 from torch.utils.flop_counter import FlopCounterMode
-from oracle_cases import CASES
+from goldens.decoder_cases import CASES
+from goldens.files import GOLDENS
 from transformers import AutoConfig, AutoModelForCausalLM
 
-GOLDENS = Path(__file__).resolve().parent.parent / "tests" / "goldens"
 OUT = GOLDENS / "figures.json"
 VOCABULARY = 300
 IDS = [1, 5, 9, 299, 3, 77, 21, 8, 8, 250, 0, 12]
@@ -215,7 +215,3 @@ def main() -> None:
     stories = stories_figures(Path(data)) if data else json.loads(OUT.read_text())["stories260K"]
     models = {p: figures_of(program, p, sizes, "bf16" if p in HALF else "f32") for p, sizes in TINY.items()}
     OUT.write_text(json.dumps({"ids": IDS, "models": models, "stories260K": stories}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

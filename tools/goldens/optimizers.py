@@ -1,13 +1,11 @@
-#!/usr/bin/env python3
 """Writes tests/train/optimizers.safetensors: ten steps of torch.optim.AdamW and SGD, with clip_grad_norm_.
 
 Two parameters: a matrix with weight decay, a vector without. For each optimizer NAME and step S: NAME.S.matrix and
 NAME.S.vector (after the step), NAME.norms [10] (before clipping). The gradients are random; only some of them are large
 enough to be clipped.
 """
-import sys
-
 import torch
+from goldens.files import TESTS
 from safetensors.torch import save_file
 
 STEPS = 10
@@ -35,8 +33,4 @@ def main() -> None:
             optimizer.step()
             out |= {f"{kind}.{step}.{name}": p.detach().clone() for name, p in params.items()}
         out[f"{kind}.norms"] = torch.stack(norms)
-    save_file(out, sys.argv[1] if len(sys.argv) > 1 else "tests/train/optimizers.safetensors")
-
-
-if __name__ == "__main__":
-    main()
+    save_file(out, TESTS / "train/optimizers.safetensors")

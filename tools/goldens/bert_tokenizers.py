@@ -1,22 +1,19 @@
-#!/usr/bin/env python3
 """Folders with BERT's vocab.txt, with goldens of the ids of texts and of pairs of texts.
 
-  make_bert_goldens.py OUT     OUT is tests/goldens/tokenizers
-
-The folders are OUT/made/bert_vocab and OUT/made/bert_vocab_cased; OUT/made/pairs.json has a hash of the ids and one of the types of
+The folders are bert_vocab and bert_vocab_cased in tests/goldens/tokenizers/made; its pairs.json has a hash of the ids and one of the types of
 each 100 pairs of consecutive lines. Needs transformers and `tokenizers`.
 """
 import json
 import os
-import sys
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import BertTokenizer
 
-from make_small_tokenizers import N_GOLDEN_LINES, TEXT
-from make_tokenizer_goldens import BLOCK, golden, hash_of
-from tokenizer_lines import line
-from tokenizer_references import from_hugging_face, load_json
+from goldens.files import MADE_TOKENIZERS, write_compact
+from goldens.small_tokenizers import N_GOLDEN_LINES, TEXT
+from goldens.data_tokenizers import BLOCK, golden, hash_of
+from goldens.tokenizer_lines import line
+from goldens.tokenizer_references import from_hugging_face, load_json
 
 CASED = {"do_lower_case": False, "tokenize_chinese_chars": False, "cls_token": "[START]", "tokenizer_class": "BertTokenizer",
          "sep_token": {"__type": "AddedToken", "content": "[END]", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}}
@@ -32,12 +29,6 @@ def write_vocab(path, specials, **normalizer):
         file.writelines(piece + "\n" for piece in sorted(vocab, key=vocab.get))
 
 
-def write_golden(path, content):
-    with open(path, "w", encoding="ascii") as file:
-        json.dump(content, file, separators=(",", ":"))
-        file.write("\n")
-
-
 def pairs(file, tokenizer, n_lines=1000):
     texts, result = [line(i) for i in range(n_lines + 1)], {"file": file, "policies": {}}
     for policy in ("apply", "none"):
@@ -49,9 +40,7 @@ def pairs(file, tokenizer, n_lines=1000):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    made = f"{sys.argv[1]}/made"
+    made = MADE_TOKENIZERS
     for name in ("bert_vocab", "bert_vocab_cased"):
         os.makedirs(f"{made}/{name}", exist_ok=True)
     write_vocab(f"{made}/bert_vocab/vocab.txt", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
@@ -62,13 +51,9 @@ def main():
     paired = []
     for name in ("bert_vocab", "bert_vocab_cased"):
         tokenizer = BertTokenizer.from_pretrained(f"{made}/{name}").backend_tokenizer
-        write_golden(f"{made}/{name}.golden.json",
+        write_compact(f"{made}/{name}.golden.json",
                      golden(from_hugging_face(name, f"{made}/{name}", tokenizer), made, N_GOLDEN_LINES, decoded=True))
         paired.append(pairs(f"made/{name}", tokenizer))
     for name in ("bert", "bytelevel_roberta"):
         paired.append(pairs(f"made/{name}_tokenizer.json", load_json(f"{made}/{name}_tokenizer.json")))
-    write_golden(f"{made}/pairs.json", paired)
-
-
-if __name__ == "__main__":
-    main()
+    write_compact(f"{made}/pairs.json", paired)

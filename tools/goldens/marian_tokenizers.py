@@ -1,22 +1,19 @@
-#!/usr/bin/env python3
 """Small folders of transformers' MarianTokenizer, with goldens of the ids of their source and target texts.
 
-  make_marian_goldens.py OUT     OUT is tests/goldens/tokenizers/made
-
-`marian` has one vocabulary, `marian_two` has two. Needs transformers and sentencepiece, and no sacremoses.
+In tests/goldens/tokenizers/made. `marian` has one vocabulary, `marian_two` has two. Needs transformers and sentencepiece, and no sacremoses.
 """
 import io
 import json
 import os
-import sys
 import warnings
 
 import sentencepiece
 from transformers import MarianTokenizer
 
-from make_small_tokenizers import N_GOLDEN_LINES, PLAIN
-from make_tokenizer_goldens import golden
-from tokenizer_references import Reference
+from goldens.files import MADE_TOKENIZERS, write_compact
+from goldens.small_tokenizers import N_GOLDEN_LINES, PLAIN
+from goldens.data_tokenizers import golden
+from goldens.tokenizer_references import Reference
 
 BASE = dict(vocab_size=420, character_coverage=1.0, hard_vocab_limit=False, minloglevel=2, num_threads=1,
             normalization_rule_name="identity")
@@ -78,18 +75,10 @@ def reference(name, folder, target):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    out = sys.argv[1]
+    out = MADE_TOKENIZERS
     for name, folder in folders(out).items():
         for target in (False, True):
             result = golden(reference(name, folder, target), out, N_GOLDEN_LINES)
             if target:
                 result["target"] = True
-            with open(f"{out}/{name}{'_target' if target else ''}.golden.json", "w", encoding="ascii") as file:
-                json.dump(result, file, separators=(",", ":"))
-                file.write("\n")
-
-
-if __name__ == "__main__":
-    main()
+            write_compact(f"{out}/{name}{'_target' if target else ''}.golden.json", result)

@@ -1,15 +1,15 @@
-"""Makes tests/score_goldens.json: the scores, tokens and lower case of sacreBLEU 2.6.0 for small texts.
+"""Makes tests/goldens/score.json: the scores, tokens and lower case of sacreBLEU 2.6.0 for small texts.
 
-    python tools/make_score_goldens.py
+    python tools/goldens score
 
 Needs the package `sacrebleu`.
 """
 
 import json
 import logging
-from pathlib import Path
 
 import sacrebleu
+from goldens.files import GOLDENS
 from sacrebleu.metrics import BLEU, CHRF
 
 TOKENIZERS = ["13a", "intl", "char", "none"]
@@ -96,8 +96,4 @@ def main() -> None:
         {"line": line, "lowercase": line.lower()} | {tokenizer: tokens(line, tokenizer) for tokenizer in TOKENIZERS}
         for line in lines
     ]
-    path = Path(__file__).parent.parent / "tests" / "score_goldens.json"
-    path.write_text(json.dumps({"corpora": corpora, "lines": made}, ensure_ascii=False) + "\n")
-
-
-main()
+    (GOLDENS / "score.json").write_text(json.dumps({"corpora": corpora, "lines": made}, ensure_ascii=False) + "\n")

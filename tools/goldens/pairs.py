@@ -1,21 +1,17 @@
-"""Makes tests/pair_goldens: small encoder–decoders, and every value of a forward in transformers.
+"""Makes tests/goldens/pairs: small encoder–decoders, and every value of a forward in transformers.
 
-    python tools/make_pair_goldens.py
+    python tools/goldens pairs
 """
 
-import json
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import transformers
-from oracle_sites import Record, Sites, _module_observer, assert_close, norm_sites
-from safetensors.torch import load_file, save_file
+from goldens.files import GOLDENS, set_weights, write_model
+from goldens.sites import Record, Sites, _module_observer, assert_close, norm_sites
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-
-FOLDER = Path(__file__).parent.parent / "tests" / "pair_goldens"
 
 
 @dataclass(frozen=True)
@@ -145,18 +141,6 @@ def models() -> dict[str, tuple[PreTrainedModel, Names]]:
         "pegasus": (t.PegasusForConditionalGeneration(pegasus), BART),
         "m2m_100": (t.M2M100ForConditionalGeneration(m2m), BART),
     }
-
-
-def set_weights(model: PreTrainedModel) -> None:
-    """Random weights, large enough that every part of the model changes the logits."""
-    torch.manual_seed(13)
-    for name, weight in model.named_parameters():
-        is_gain = weight.dim() == 1 and name.endswith("weight")
-        if weight.requires_grad:
-            with torch.no_grad():
-                weight.normal_(1.0 if is_gain else 0.0, 0.2)
-    if hasattr(model, "final_logits_bias"):
-        model.final_logits_bias.normal_(0, 0.3)
 
 
 def run(model: PreTrainedModel, source: Tensor, target: Tensor) -> Record:
@@ -293,22 +277,16 @@ def gradients_of(model: PreTrainedModel, source: Tensor, target: Tensor, stored:
 
 
 def main() -> None:
+    source = torch.tensor([3 + (7 * i * i + 3 * i) % 37 for i in range(17)])
+    target = torch.tensor([3 + (5 * i * i + i) % 37 for i in range(12)])
     for name, (model, names) in models().items():
-        set_weights(model)
-        model.eval()
-        model.set_attn_implementation("eager")
-        folder = FOLDER / name
-        model.save_pretrained(folder)
-        (folder / "generation_config.json").unlink(missing_ok=True)
-        source = torch.tensor([3 + (7 * i * i + 3 * i) % 37 for i in range(17)])
-        target = torch.tensor([3 + (5 * i * i + i) % 37 for i in range(12)])
+        set_weights(model, seed=13, spread=0.2)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_(0, 0.3)
         target[0] = model.config.decoder_start_token_id
-        with torch.no_grad():
-            save_file(build_sites(model, names, source, target), folder / "golden.safetensors")
-        stored = set(load_file(folder / "model.safetensors"))
-        save_file(gradients_of(model, source, target, stored), folder / "gradients.safetensors")
-        print(json.dumps({"case": name, "parameters": sum(p.numel() for p in model.parameters())}))
-
-
-if __name__ == "__main__":
-    main()
+        write_model(
+            GOLDENS / "pairs" / name,
+            model,
+            lambda: build_sites(model, names, source, target),
+            lambda stored: gradients_of(model, source, target, stored),
+        )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 import transformers
-from oracle_sites import LLAMA, Layout
+from goldens.sites import LLAMA, Layout
 from transformers import PreTrainedModel
 
 # Spread of the random weights. A matrix gets std gain / sqrt(fan_in); the entry whose name is the

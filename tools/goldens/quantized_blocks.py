@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes tests/quant/blocks.safetensors: random blocks of every quantized format, dequantized by gguf's own tools.
 
 For each format: `NAME.blocks` (bytes) and `NAME.values` (float32). With --ggml, for formats that vitrine writes, what
@@ -14,6 +13,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES
+from goldens.files import TESTS
 from safetensors.numpy import load_file, save_file
 
 FORMATS = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"]
@@ -65,7 +65,7 @@ def quantized(library, random, width=512):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", nargs="?", default="tests/quant/blocks.safetensors")
+    parser.add_argument("out", nargs="?", default=TESTS / "quant/blocks.safetensors")
     parser.add_argument("--ggml", help="libggml-base.so")
     arguments = parser.parse_args()
     random = np.random.default_rng(6)
@@ -79,7 +79,3 @@ def main():
     else:
         tensors |= {k: v for k, v in load_file(arguments.out).items() if k not in tensors}
     save_file(tensors, arguments.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,17 +1,18 @@
-"""Makes goldens of tokenizers: the ids of reference implementations for 10,000 lines of mixed text.
+"""Makes tests/goldens/tokenizers/*.json: the ids of reference implementations for 10,000 lines of mixed text.
 
-  make_tokenizer_goldens.py DATA OUT [NAME…]    text.jsonl, and one file for each tokenizer of DATA (or those named)
+  python tools/goldens data_tokenizers DATA [NAME…]    text.jsonl, and one file for each tokenizer of DATA (or those named)
 
 A golden is {"file": in DATA, "policies": {policy: {"blocks", "lines"}}, "left_out"}: a hash of the ids of each 100 lines, and the
-ids of every 500th line. Lines for which no reference has ids are listed in "left_out". `compare_tokenizers.py` names every line that differs.
+ids of every 500th line. Lines for which no reference has ids are listed in "left_out". `tools/compare_tokenizers.py` names every line that differs.
 """
 import json
 import os
 import re
 import sys
 
-from tokenizer_lines import N_LINES, line
-from tokenizer_references import catalogue
+from goldens.files import GOLDENS, write_compact
+from goldens.tokenizer_lines import N_LINES, line
+from goldens.tokenizer_references import catalogue
 
 BLOCK = 100  # lines per hash
 FULL_EVERY = 500  # lines: the ids of one of them are stored
@@ -55,17 +56,12 @@ def golden(reference, data, n_lines=N_LINES, decoded=False):
 
 
 def main():
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    data, folder = sys.argv[1:3]
+    data, *names = sys.argv[1:]
+    folder = GOLDENS / "tokenizers"
     with open(f"{folder}/text.jsonl", "w", encoding="utf-8") as out:
         out.writelines(json.dumps(line(i), ensure_ascii=False) + "\n" for i in range(N_LINES))
     known = catalogue(data)
-    for name in sys.argv[3:] or known:
-        with open(f"{folder}/{name}.json", "w", encoding="ascii") as out:
-            json.dump(golden(known[name](), data), out, separators=(",", ":"))
-            out.write("\n")
-
-
-if __name__ == "__main__":
-    main()
+    for name in names or known:
+        write_compact(folder / f"{name}.json", golden(known[name](), data))

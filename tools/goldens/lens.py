@@ -1,20 +1,18 @@
-#!/usr/bin/env python3
-"""Writes tests/lens_goldens: what python/tests/lens_results.py and lens_more_results.py compute with TransformerLens 3.9.
+"""Makes tests/goldens/lens: the results of python/tests/lens_results.py and lens_more_results.py in TransformerLens 3.9.
 
     pip install torch transformer_lens==3.9.0
-    tools/make_lens_goldens.py
+    python tools/goldens lens
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
 import transformer_lens
 import transformers
+from goldens.files import GOLDENS, ROOT
 from transformer_lens.pretrained.weight_conversions import convert_gpt2_weights, convert_llama_weights, convert_mistral_weights
 
-ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "python" / "tests"))
 from lens_models import MODELS, tokens_of  # noqa: E402
 import lens_more_results  # noqa: E402, F401
@@ -50,7 +48,7 @@ def config_of(c: transformers.PretrainedConfig) -> dict:
 def main() -> None:
     torch.manual_seed(0)
     for name in MODELS:
-        folder = ROOT / "tests" / "goldens" / name
+        folder = GOLDENS / name
         theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         cfg = transformer_lens.HookedTransformerConfig(**config_of(theirs.config))
         model = transformer_lens.HookedTransformer(cfg)
@@ -64,11 +62,7 @@ def main() -> None:
         for key, function in RESULTS.items():
             values[key] = function(transformer_lens, model, tokens).detach().to(torch.float32).numpy()
             model.reset_hooks(including_permanent=True)
-        out = ROOT / "tests" / "lens_goldens" / f"{name}.npz"
+        out = GOLDENS / "lens" / f"{name}.npz"
         out.parent.mkdir(exist_ok=True)
         np.savez_compressed(out, **values)
         print(name, len(values), out.stat().st_size)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.torch
 import torch
-from oracle_gradients import clear_padding, mean_loss
+from goldens.gradients import clear_padding, mean_loss
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
