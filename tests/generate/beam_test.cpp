@@ -11,8 +11,8 @@
 #include "checkpoint/hugging_face/config_json.h"
 #include "generate/generator.h"
 #include "generate/make_request.h"
+#include "support/backward.h"
 #include "support/data.h"
-#include "support/learn.h"
 #include "support/pair.h"
 
 namespace vitrine::test {

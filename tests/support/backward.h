@@ -14,7 +14,7 @@ using Ids = std::vector<std::int32_t>;
 using Values = std::map<std::string, Value>;
 
 /// How to run, and the terms of the loss.
-struct LearnOptions {
+struct BackwardOptions {
   const Kernels* kernels = &default_kernels();
   int threads = 1;
   Taps* taps = nullptr;
@@ -26,9 +26,9 @@ struct LearnOptions {
 };
 
 /// A model's gradients, and passes that add to them.
-class Learner {
+class ModelGradients {
  public:
-  explicit Learner(const Model& model, const LearnOptions& o = {});
+  explicit ModelGradients(const Model& model, const BackwardOptions& o = {});
 
   /// One pass over `sequences`, each a segment. The target of a row is the next id of its sequence; the last row of a
   /// sequence has none and does not count. The loss is scale · Σ weight · loss of a row; no `weights`: all are 1.
@@ -42,13 +42,13 @@ class Learner {
 
  private:
   const Model& model_;
-  LearnOptions o_;
+  BackwardOptions o_;
   Gradients gradients_;
   ThreadPool pool_;
 };
 
 /// The gradients of the mean loss over `ids`.
-Values gradients_of(const Model& model, const Ids& ids, const LearnOptions& o = {});
+Values gradients_of(const Model& model, const Ids& ids, const BackwardOptions& o = {});
 
 /// Σ of the losses of the next tokens in `ids`, in nats, by a forward without a tape.
 double loss_of(const Model& model, const Ids& ids, Taps* taps = nullptr);

@@ -1,4 +1,4 @@
-#include "support/learn.h"
+#include "support/backward.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,12 +21,12 @@ Shape shape_of(const std::vector<std::int64_t>& s) {
 
 }  // namespace
 
-Learner::Learner(const Model& model, const LearnOptions& o) : model_(model), o_(o), pool_(o.threads) {
+ModelGradients::ModelGradients(const Model& model, const BackwardOptions& o) : model_(model), o_(o), pool_(o.threads) {
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string&, const Shape&) { gradients_.add(param); });
 }
 
-void Learner::forward_backward(const std::vector<Ids>& sequences, float scale, std::vector<float> weights) {
+void ModelGradients::forward_backward(const std::vector<Ids>& sequences, float scale, std::vector<float> weights) {
   Arena arena;
   Tape tape(gradients_);
   Ids ids, targets;
@@ -59,7 +59,7 @@ void Learner::forward_backward(const std::vector<Ids>& sequences, float scale, s
   z_squares += found.z_squares;
 }
 
-Values Learner::gradients() const {
+Values ModelGradients::gradients() const {
   Values values;
   for_each_param(model_.config(), model_.params(), [&](const Param& param, const std::string& name, const Shape&) {
     const Tensor gradient = gradients_.of(param);
@@ -68,10 +68,10 @@ Values Learner::gradients() const {
   return values;
 }
 
-Values gradients_of(const Model& model, const Ids& ids, const LearnOptions& o) {
-  Learner learner(model, o);
-  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
-  return learner.gradients();
+Values gradients_of(const Model& model, const Ids& ids, const BackwardOptions& o) {
+  ModelGradients model_gradients(model, o);
+  model_gradients.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  return model_gradients.gradients();
 }
 
 double loss_of(const Model& model, const Ids& ids, Taps* taps) {

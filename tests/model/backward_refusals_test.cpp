@@ -1,15 +1,15 @@
-// Model::learn throws for passes that cannot be differentiated.
+// Model::forward_backward throws for passes that cannot be differentiated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/temp_folder.h"
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
 
-class LearnRefusals : public testing::Test {
+class BackwardRefusals : public testing::Test {
  protected:
   std::string refusal(const std::function<void(Pass&)>& change) {
     Gradients gradients;
@@ -33,29 +33,29 @@ class LearnRefusals : public testing::Test {
   Ids ids_ = {1, 2, 3}, targets_ = {2, 3, 4};
 };
 
-TEST_F(LearnRefusals, AValidPassIsAccepted) {
+TEST_F(BackwardRefusals, AValidPassIsAccepted) {
   EXPECT_EQ(refusal([](Pass&) {}), "");
 }
 
-TEST_F(LearnRefusals, AMissingLossOrTape) {
+TEST_F(BackwardRefusals, AMissingLossOrTape) {
   EXPECT_THAT(refusal([](Pass& p) { p.training.tape = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
   EXPECT_THAT(refusal([](Pass& p) { p.training.loss = nullptr; }), testing::HasSubstr("expected a tape and a loss"));
 }
 
-TEST_F(LearnRefusals, RoundedKeys) {
+TEST_F(BackwardRefusals, RoundedKeys) {
   for (const KvTypes types : {KvTypes(KvType::bf16), KvTypes(KvType::f16), KvTypes(KvType::f32, KvType::int8)}) {
     EXPECT_THAT(refusal([types](Pass& p) { p.kv_types = types; }), testing::HasSubstr("not f32"));
   }
 }
 
-TEST_F(LearnRefusals, ACache) {
+TEST_F(BackwardRefusals, ACache) {
   KvCache cache = model_.make_cache(3, KvType::f32);
   EXPECT_THAT(refusal([&](Pass& p) { p.segments[0].cache = &cache; }), testing::StartsWith("[a cache]"));
   EXPECT_EQ(cache.length(), 0);
 }
 
 /// A replacement that a tap does not record would interrupt the gradient. The next op detects it.
-TEST_F(LearnRefusals, AnUnrecordedReplacement) {
+TEST_F(BackwardRefusals, AnUnrecordedReplacement) {
   for (const char* site :
        {"hook_embed", "blocks.1.ln1.hook_scale", "blocks.0.attn.hook_pattern", "blocks.2.mlp.hook_post", "hook_logits",
         "blocks.1.attn.hook_result", "blocks.1.hook_attn_in", "blocks.1.hook_q_input", "blocks.1.hook_k_input",
@@ -65,7 +65,7 @@ TEST_F(LearnRefusals, AnUnrecordedReplacement) {
   }
 }
 
-TEST_F(LearnRefusals, TargetsAndWeightsThatDoNotFit) {
+TEST_F(BackwardRefusals, TargetsAndWeightsThatDoNotFit) {
   targets_ = {2, 3};  // nothing is known to follow the last one
   EXPECT_EQ(refusal([](Pass&) {}), "");
   EXPECT_THAT(refusal([](Pass& p) {

@@ -6,8 +6,8 @@
 
 #include "checkpoint/init.h"
 #include "checkpoint/presets.h"
+#include "support/backward.h"
 #include "support/figures.h"
-#include "support/learn.h"
 
 namespace vitrine::test {
 namespace {
@@ -24,9 +24,9 @@ Ids short_ids(const std::string& golden) {
   return ids;
 }
 
-class Learning : public testing::TestWithParam<std::string> {
+class Backward : public testing::TestWithParam<std::string> {
  protected:
-  Values gradients(const LearnOptions& o) const { return gradients_of(model_, ids_, o); }
+  Values gradients(const BackwardOptions& o) const { return gradients_of(model_, ids_, o); }
   std::vector<Ids> texts() const {
     const std::int64_t most = model_.config().max_seq_len;
     return {ids_, some_ids(model_, std::min<std::int64_t>(5, most), 2),
@@ -38,34 +38,34 @@ class Learning : public testing::TestWithParam<std::string> {
   const Ids ids_ = short_ids(GetParam());
 };
 
-TEST_P(Learning, TheTapeDoesNotChangeTheForward) {
+TEST_P(Backward, TheTapeDoesNotChangeTheForward) {
   const std::vector<float> logits = logits_of(model_, ids_);
   for (const bool recompute : {false, true}) {
-    Learner learner(model_, {.recompute = recompute});
-    learner.forward_backward({ids_});
-    EXPECT_TRUE(same_bits(learner.logits, logits)) << recompute;
-    EXPECT_EQ(learner.cross_entropy, loss_of(model_, ids_));
+    ModelGradients model_gradients(model_, {.recompute = recompute});
+    model_gradients.forward_backward({ids_});
+    EXPECT_TRUE(same_bits(model_gradients.logits, logits)) << recompute;
+    EXPECT_EQ(model_gradients.cross_entropy, loss_of(model_, ids_));
   }
 }
 
-TEST_P(Learning, BitsDoNotDependOnThreads) {
+TEST_P(Backward, BitsDoNotDependOnThreads) {
   const Values alone = gradients({});
   for (const int threads : {2, 3, 5})
     EXPECT_EQ(first_difference(alone, gradients({.threads = threads})), "") << threads;
 }
 
-TEST_P(Learning, BitsDoNotDependOnRecomputation) {
+TEST_P(Backward, BitsDoNotDependOnRecomputation) {
   EXPECT_EQ(first_difference(gradients({}), gradients({.recompute = true})), "");
 }
 
-TEST_P(Learning, BitsDoNotDependOnTheInstructionSet) {
+TEST_P(Backward, BitsDoNotDependOnTheInstructionSet) {
   const Values scalar = gradients({.kernels = &kernels_for(Isa::scalar)});
   for (const Isa isa : available_isas()) {
     EXPECT_EQ(first_difference(scalar, gradients({.kernels = &kernels_for(isa)})), "") << name_of(isa);
   }
 }
 
-TEST_P(Learning, TapsChangeNoBit) {
+TEST_P(Backward, TapsChangeNoBit) {
   const Values untapped = gradients({});
   for (const bool recompute : {false, true}) {
     Probe probe(model_, kPlainSites);
@@ -87,12 +87,12 @@ std::vector<double> sum_of_heads(const Value& value) {
 }
 
 /// The gradients of the heads' inputs add up to the contribution of attention to the gradient of the stream.
-TEST_P(Learning, GradientsOfHeadInputsAddUp) {
+TEST_P(Backward, GradientsOfHeadInputsAddUp) {
   const auto learned = [&](const std::vector<std::string>& sites) {
     Probe probe(model_, sites);
     probe.ask_gradients = true;
-    Learner learner(model_, {.taps = &probe});
-    learner.forward_backward({ids_});
+    ModelGradients model_gradients(model_, {.taps = &probe});
+    model_gradients.forward_backward({ids_});
     return probe.gradients;
   };
   const Values whole = learned({"*.hook_attn_in", "*.hook_resid_pre", "*.hook_resid_mid"});
@@ -119,14 +119,14 @@ TEST_P(Learning, GradientsOfHeadInputsAddUp) {
 
 /// The backward of tapped attention runs step by step, and a tapped input of the FFN is a copy. Both add the same terms
 /// in another order.
-TEST_P(Learning, TappedAttentionEqualsUntapped) {
+TEST_P(Backward, TappedAttentionEqualsUntapped) {
   std::vector<std::string> sites = kStrips;
   sites.emplace_back("*.hook_mlp_in");
   Probe probe(model_, sites);
   probe.ask_gradients = true;
-  Learner tapped(model_, {.taps = &probe});
+  ModelGradients tapped(model_, {.taps = &probe});
   tapped.forward_backward(texts());
-  Learner untapped(model_);
+  ModelGradients untapped(model_);
   untapped.forward_backward(texts());
   EXPECT_TRUE(same_bits(tapped.logits, untapped.logits));
   const Distance d = distance(tapped.gradients(), untapped.gradients(), 1e-5, 1e-7);
@@ -134,21 +134,21 @@ TEST_P(Learning, TappedAttentionEqualsUntapped) {
   EXPECT_GE(probe.gradients.size(), 3 * texts().size() * model_.config().n_layers());
 }
 
-TEST_P(Learning, GradientsOfSegmentsAndMicroBatchesAddUp) {
-  Learner together(model_), one_by_one(model_), by_two(model_);
+TEST_P(Backward, GradientsOfSegmentsAndMicroBatchesAddUp) {
+  ModelGradients together(model_), one_by_one(model_), by_two(model_);
   const std::vector<Ids> all = texts();
   together.forward_backward(all, 0.125f);
   for (const Ids& text : all) one_by_one.forward_backward({text}, 0.125f);
   by_two.forward_backward({all[0], all[1]}, 0.125f);
   by_two.forward_backward({all[2], all[3]}, 0.125f);
-  for (const Learner* parts : {&one_by_one, &by_two}) {
+  for (const ModelGradients* parts : {&one_by_one, &by_two}) {
     EXPECT_NEAR(parts->cross_entropy, together.cross_entropy, 1e-6 * together.cross_entropy);
     const Distance d = distance(parts->gradients(), together.gradients(), 1e-6, 1e-7);
     EXPECT_LE(d.worst, 1) << d.name;
   }
 }
 
-TEST_P(Learning, ATokenChangesNoEarlierLogits) {
+TEST_P(Backward, ATokenChangesNoEarlierLogits) {
   const std::vector<float> logits = logits_of(model_, ids_);
   const std::int64_t vocab_size = model_.config().vocab_size;
   for (std::size_t t = 0; t < ids_.size(); ++t) {
@@ -164,15 +164,15 @@ TEST_P(Learning, ATokenChangesNoEarlierLogits) {
 }
 
 /// The gradient of the loss at position t with respect to later embeddings is exactly 0, with and without taps.
-TEST_P(Learning, NoGradientFlowsToLaterTokens) {
+TEST_P(Backward, NoGradientFlowsToLaterTokens) {
   for (const char* strips : {"", "*.hook_pattern"}) {
     for (std::size_t t = 0; t + 1 < ids_.size(); t += 3) {
       Probe probe(model_, {"hook_embed", strips});
       probe.ask_gradients = true;
-      Learner learner(model_, {.taps = &probe});
+      ModelGradients model_gradients(model_, {.taps = &probe});
       std::vector<float> weights(ids_.size(), 0.0f);
       weights[t] = 1;
-      learner.forward_backward({ids_}, 1, weights);
+      model_gradients.forward_backward({ids_}, 1, weights);
       const Value& embed = probe.gradients.at("hook_embed");
       const auto d = static_cast<std::size_t>(embed.shape[1]);
       for (std::size_t i = 0; i < embed.data.size(); ++i) {
@@ -185,12 +185,12 @@ TEST_P(Learning, NoGradientFlowsToLaterTokens) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Learning, testing::ValuesIn(golden_cases()),
+INSTANTIATE_TEST_SUITE_P(All, Backward, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
 /// The gradient of a tied weight is the sum of the gradients of the embedding and the head with the same weights
 /// untied.
-TEST(LearningWithATiedHead, AddsBothGradients) {
+TEST(BackwardWithATiedHead, AddsBothGradients) {
   int tied_heads = 0;
   for (const std::string& golden : golden_cases()) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
@@ -226,9 +226,9 @@ struct Wide {
 
 void PrintTo(const Wide& wide, std::ostream* out) { *out << wide.golden; }
 
-class WideLearning : public testing::TestWithParam<Wide> {
+class WideBackward : public testing::TestWithParam<Wide> {
  protected:
-  WideLearning() {
+  WideBackward() {
     Json config = preset_or_config(goldens() + "/" + GetParam().golden + "/config.json");
     config.update(GetParam().changes);
     config["initializer_range"] = 0.1;
@@ -236,17 +236,17 @@ class WideLearning : public testing::TestWithParam<Wide> {
     init_checkpoint(config, "config", folder_ / "model", DType::f32, 7, pool);
     checkpoint_ = load_checkpoint(folder_ / "model");
   }
-  Values learned(const LearnOptions& o) const {
-    Learner learner(*checkpoint_.model, o);
-    learner.forward_backward({some_ids(*checkpoint_.model, 90, 1), some_ids(*checkpoint_.model, 37, 2)}, 0.01f);
-    return learner.gradients();
+  Values learned(const BackwardOptions& o) const {
+    ModelGradients model_gradients(*checkpoint_.model, o);
+    model_gradients.forward_backward({some_ids(*checkpoint_.model, 90, 1), some_ids(*checkpoint_.model, 37, 2)}, 0.01f);
+    return model_gradients.gradients();
   }
 
   const ScratchFolder folder_;
   Checkpoint checkpoint_;
 };
 
-TEST_P(WideLearning, BitsDoNotDependOnThreadsRecomputationOrInstructions) {
+TEST_P(WideBackward, BitsDoNotDependOnThreadsRecomputationOrInstructions) {
   const Values alone = learned({});
   EXPECT_EQ(first_difference(alone, learned({.threads = 2})), "");
   EXPECT_EQ(first_difference(alone, learned({.threads = 3, .recompute = true})), "");
@@ -255,7 +255,7 @@ TEST_P(WideLearning, BitsDoNotDependOnThreadsRecomputationOrInstructions) {
   }
 }
 
-TEST_P(WideLearning, TappedAttentionEqualsUntapped) {
+TEST_P(WideBackward, TappedAttentionEqualsUntapped) {
   Probe one(*checkpoint_.model, kStrips), two(*checkpoint_.model, kStrips);
   const Values tapped = learned({.taps = &one});
   EXPECT_EQ(first_difference(tapped, learned({.threads = 3, .taps = &two})), "");
@@ -272,13 +272,13 @@ const Json kWideGemma = {
     {"head_dim", 32},     {"vocab_size", 1500},       {"sliding_window", 16},     {"max_position_embeddings", 256}};
 const Json kWideGpt = {{"n_embd", 256}, {"n_head", 8}, {"n_positions", 256}, {"n_inner", 512}, {"vocab_size", 1500}};
 
-INSTANTIATE_TEST_SUITE_P(Families, WideLearning,
+INSTANTIATE_TEST_SUITE_P(Families, WideBackward,
                          testing::Values(Wide{"gemma2", kWideGemma}, Wide{"gpt2", kWideGpt},
                                          Wide{"qwen2_moe", kWideQwen}),
                          [](const auto& param_info) { return param_info.param.golden; });
 
 /// A vocabulary so large that the head processes the rows of a text in groups.
-TEST(LearningInGroups, EqualsLearningAtOnce) {
+TEST(BackwardInGroups, EqualsBackwardAtOnce) {
   const ScratchFolder folder;
   Json config = preset_or_config(goldens() + "/llama_mha/config.json");
   config.update(Json{{"vocab_size", 200'000}, {"initializer_range", 0.3}, {"max_position_embeddings", 128}});
@@ -286,10 +286,10 @@ TEST(LearningInGroups, EqualsLearningAtOnce) {
   init_checkpoint(config, "config", folder / "model", DType::f32, 7, pool);
   const Checkpoint checkpoint = load_checkpoint(folder / "model");
   const Ids ids = some_ids(*checkpoint.model, 100, 1);
-  const auto learned = [&](const LearnOptions& o) {
-    Learner learner(*checkpoint.model, o);
-    learner.forward_backward({ids}, 0.01f);
-    return learner.gradients();
+  const auto learned = [&](const BackwardOptions& o) {
+    ModelGradients model_gradients(*checkpoint.model, o);
+    model_gradients.forward_backward({ids}, 0.01f);
+    return model_gradients.gradients();
   };
   const Values grouped = learned({.threads = 2, .label_smoothing = 0.1f, .z_loss = 1e-2f});
   Probe probe(*checkpoint.model, {"hook_loss"});  // a tapped loss is computed for all rows at once
