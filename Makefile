@@ -9,6 +9,7 @@
 # make dev-test, make tsan-test   the tests with ASan and UBSan, with TSan
 # make fuzz-test     installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
 # make aarch64-test  installs a cross compiler, qemu and libraries, and runs the kernel and golden tests for 64-bit ARM
+# make mixer-test   adds a mixer by the recipe of CONTRIBUTING.md, builds the program with it, and tries every command
 # make web      bundles the page of `vitrine look` (web/), after installing the packages that its lock file lists
 # make page-test     installs Chromium and drives pages in it
 # make cluster-test  installs Open MPI and Slurm and runs one training run on several ranks and hosts
@@ -22,7 +23,7 @@ export NINJA_STATUS = [%f of %t, %e s]
 # On a terminal each step says what it does.
 say = @if [ -t 1 ]; then echo "$(1)"; fi
 
-.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test wheel python-test format clean
+.PHONY: all build packages product run test install package bench dev-test tsan-test fuzz fuzz-test aarch64-test web page-test cluster-test mixer-test wheel python-test format clean
 
 all:
 	$(call say,Configuring the build)
@@ -95,6 +96,9 @@ cluster-test: packages
 	@tests/network_test.sh build/vitrine
 	@tests/slurm_test.sh build/vitrine
 
+mixer-test: packages
+	@tests/mixer_test.sh build-mixer
+
 # The wheel has the library of the release build.
 wheel: packages
 	@tools/install_packages.sh tools/python_packages.txt
@@ -110,4 +114,4 @@ format:
 	clang-format-14 -i $(SOURCES)
 
 clean:
-	rm -rf build build-dev build-tsan build-fuzz build-aarch64
+	rm -rf build build-dev build-tsan build-fuzz build-aarch64 build-mixer
