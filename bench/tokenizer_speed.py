@@ -22,7 +22,7 @@ sys.path[0] = os.path.join(HERE, "..", "tools")  # in place of this folder: this
 REFERENCE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tokenizer_references import load_json, load_pair
+from goldens.tokenizer_references import load_json, load_pair
 tokenizer = (load_json if sys.argv[2].endswith(".json") else load_pair)(sys.argv[2])
 text = open(sys.argv[3], encoding="utf-8", newline="").read()
 print(len(tokenizer.encode(text, add_special_tokens=False).ids))
@@ -99,7 +99,7 @@ def worst_inputs(n, reference):
 
 def worst(o, folder):
     """Seconds of user CPU; those of an empty text are taken off."""
-    from tokenizer_references import catalogue
+    from goldens.tokenizer_references import catalogue
     known = catalogue(o.data)
 
     def seconds(reference, text):

@@ -146,8 +146,8 @@ for kind in layers heads; do
 done
 # Numbers of ranks between K/V heads and query heads, a norm over all heads, encoders: every value of every site.
 # A line has the folder, the numbers of ranks, and the input.
-printf '%s\n' 'goldens/falcon_new 3:5' 'goldens/olmo2 2:4' 'masked_goldens/bert_pretraining 2' \
-  'pair_goldens/t5 2 --target-ids 0,3,4' 'pair_goldens/bart 2 --target-ids 2,3,4' >families.txt
+printf '%s\n' 'goldens/falcon_new 3:5' 'goldens/olmo2 2:4' 'goldens/masked/bert_pretraining 2' \
+  'goldens/pairs/t5 2 --target-ids 0,3,4' 'goldens/pairs/bart 2 --target-ids 2,3,4' >families.txt
 while read -r family counts target; do
   given="$goldens/$family --ids 5,6,7,8,9,1 $target"
   "$program" trace $given --sites '*' --out one.safetensors >one.list
@@ -160,7 +160,7 @@ while read -r family counts target; do
 done <families.txt
 # An encoder–decoder writes.
 n_run=$((n_run + 1))
-given="$goldens/pair_goldens/t5 --ids 5,6,7,8"
+given="$goldens/goldens/pairs/t5 --ids 5,6,7,8"
 "$program" generate $given --max-tokens 6 --seed 2 >one.txt
 ranks 2 "$program" generate $given --max-tokens 6 --seed 2 --split layers >out.txt 2>err.txt || failed "$(tail -3 err.txt)"
 cmp one.txt out.txt || failed "another translation"

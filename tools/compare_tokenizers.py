@@ -14,8 +14,8 @@ import re
 import subprocess
 import sys
 
-from tokenizer_lines import MIXES, N_LINES, line, raw_line
-from tokenizer_references import catalogue, from_hugging_face, from_sentencepiece, load_json
+from goldens.tokenizer_lines import MIXES, N_LINES, line, raw_line
+from goldens.tokenizer_references import catalogue, from_hugging_face, from_sentencepiece, load_json
 
 
 def ask(program, file, no_special, texts):

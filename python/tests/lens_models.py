@@ -1,4 +1,4 @@
-"""The models and tokens of tests/lens_goldens."""
+"""The models and tokens of tests/goldens/lens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What a notebook computes with TransformerLens: each function takes the library, a model and tokens `[3, T]`, and returns
-a tensor. tools/make_lens_goldens.py runs them with TransformerLens 3.9, test_lens.py with vitrine.lens."""
+a tensor. tools/goldens lens runs them with TransformerLens 3.9, test_lens.py with vitrine.lens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vitrine.lens computes what TransformerLens 3.9 computes: tests/lens_goldens, by tools/make_lens_goldens.py."""
+"""vitrine.lens computes what TransformerLens 3.9 computes: tests/goldens/lens, by tools/goldens lens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lens_results import RESULTS, metric  # noqa: E402
 def case(request: pytest.FixtureRequest) -> Any:
     folder = SOURCE / "tests" / "goldens" / request.param
     model = transformer_lens.HookedTransformer.from_pretrained_no_processing(folder, threads=1)
-    return model, np.load(SOURCE / "tests" / "lens_goldens" / f"{request.param}.npz")
+    return model, np.load(SOURCE / "tests" / "goldens" / "lens" / f"{request.param}.npz")
 
 
 @pytest.mark.parametrize("name", RESULTS)

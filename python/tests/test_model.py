@@ -57,7 +57,7 @@ def test_a_stream_is_the_text_in_pieces(model: vitrine.Model) -> None:
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_an_encoder_reads_the_prompt(name: str, program: Callable[..., Any]) -> None:
-    folder = SOURCE / "tests" / "pair_goldens" / name
+    folder = SOURCE / "tests" / "goldens" / "pairs" / name
     model = vitrine.load(folder)
     expected = program("generate", str(folder), "--ids", "5,9,13", "--max-tokens", "6", "--greedy", "--beam", "1")
     assert model.generate([5, 9, 13], max_tokens=6, greedy=True).ids == expected["ids"]

@@ -13,7 +13,7 @@ from test_same_bytes import Program, as_tensors, tensors_of
 
 import vitrine
 
-FOLDERS = SOURCE / "tests" / "pair_goldens"
+FOLDERS = SOURCE / "tests" / "goldens" / "pairs"
 SOURCE_IDS = [5, 9, 13, 4]  # "cgkb"
 
 

@@ -1,8 +1,8 @@
 // The tape: a record of the ops of a forward, for reverse-mode differentiation.
 //
 // Every op that runs with a tape records its inputs, its output, and a function that computes the gradients of the
-// inputs from that of the output. unwind() calls these functions in reverse order. A gradient is allocated when it is
-// first used, and released as soon as the op that computed its value has been unwound.
+// inputs (a vector-Jacobian product) from that of the output. unwind() calls these functions in reverse order. A
+// gradient is allocated when it is first used, and released as soon as the op that computed its value has been unwound.
 //
 //   forward    embed ─▶ x ─▶ norm ─▶ h ─▶ linear ─▶ y … loss          a list of records, no graph
 //   unwind     embed ◀─ x'◀─ norm ◀─ h'◀─ linear ◀─ y'… 1

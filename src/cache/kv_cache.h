@@ -7,7 +7,8 @@
 //   states                      s       s        s [ ]     those after the last token, and snapshots of earlier ones
 //
 // Blocks are taken when tokens arrive, and are reference-counted: caches of sequences that begin with the same tokens
-// share them. A cache copies a block that others share before it writes to it.
+// share them. A cache copies a block that others share before it writes to it. This is a paged KV cache
+// (PagedAttention) with copy-on-write; the list of a group's blocks is the block table.
 //
 // Attention reads the keys and values of earlier tokens from the cache and those of the pass directly; the latter are
 // appended afterwards. So prefill, chunks and decode read the same numbers, and a pass that fails changes no token of

@@ -1,4 +1,4 @@
-// Allocation of the memory of KV caches.
+// Allocation of the memory of KV caches: the pages of a paged KV cache.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Views of keys and values, as attention reads them.
+// Views of the pages of keys and values, as attention reads them.
 #pragma once
 
 #include <algorithm>

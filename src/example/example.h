@@ -1,7 +1,8 @@
 // The worked example: every matrix of a tiny model's forward, backward and update in the order of computation, each
 // with its formula and the arithmetic of chosen cells, and a finite difference for each gradient of a parameter.
 //
-//   ids ─▶ Model::learn ─▶ sites and their gradients (inspect/recorder.h), gradients of parameters (autograd/)
+//   ids ─▶ Model::forward_backward ─▶ sites and their gradients (inspect/recorder.h), gradients of parameters
+//   (autograd/)
 //                │                                                    │
 //            Differences: the same forward                Optimizer::step ─▶ the forward once more: the new prediction
 //

@@ -1,4 +1,4 @@
-// The blocks of a model on the ranks of a run (--split layers).
+// Pipeline parallelism (--split layers): the blocks of a model on the ranks of a run, one stage for each rank.
 #pragma once
 
 #include <cstdint>

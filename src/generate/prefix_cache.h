@@ -1,4 +1,5 @@
-// Keys, values and states of texts that sequences have read, for later sequences that begin with the same tokens.
+// Keys, values and states of texts that sequences have read, for later sequences that begin with the same tokens:
+// prefix caching with a radix tree of blocks.
 //
 // Texts are a tree of blocks. A node has the ids of one block and its keys and values, those of each group of layers:
 //

@@ -1,4 +1,5 @@
-// The heads of a model on the ranks of a run (--split heads): each rank has some rows of every weight.
+// Tensor parallelism (--split heads): the heads of a model on the ranks of a run. Each rank has some rows of every
+// weight (column-parallel, in Megatron's words), and an all-gather completes a value before the next weight reads it.
 //
 // Row-parallel products, as in Megatron, would send less, but add partial sums of each element.
 #pragma once

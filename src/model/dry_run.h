@@ -24,7 +24,7 @@ class DryPass {
   CountedMemory& gradient_memory() { return gradient_memory_; }
   /// Bytes of activations, scratch and gradients of values that a real run would touch.
   std::int64_t bytes() const { return arena_.touched_bytes() + gradient_memory_.max_bytes(); }
-  /// Runs model.forward, or model.learn if the pass has a tape.
+  /// Runs model.forward, or model.forward_backward if the pass has a tape.
   void run(const Model& model);
 
  private:

@@ -1,4 +1,4 @@
-// The training state of a pass: the tape, the loss, recompute, dropout.
+// The training state of a pass: the tape, the loss, recompute (activation checkpointing), dropout.
 #pragma once
 
 #include <cstdint>

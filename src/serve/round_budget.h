@@ -1,4 +1,5 @@
-// How many rows a round may have, so that it takes about a given time.
+// How many rows a round may have, so that it takes about a given time: the token budget of a step of continuous
+// batching with chunked prefill.
 #pragma once
 
 #include <algorithm>

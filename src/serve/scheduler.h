@@ -1,4 +1,5 @@
-// Divides the work of all requests into rounds, each of which is one forward of the engine.
+// Divides the work of all requests into rounds, each of which is one forward of the engine: continuous batching (Orca's
+// iteration-level scheduling) with chunked prefill. A round is what vLLM calls a step.
 //
 //   admission   the sequence whose API key has the fewest running sequences, then whose request has, then the oldest;
 //               if there is memory for its prompt

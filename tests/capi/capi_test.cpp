@@ -161,7 +161,8 @@ class PairInC : public testing::TestWithParam<std::string> {
   ~PairInC() override { vitrine_close(model_); }
 
   TempFolder folder_;
-  const std::string path_ = source_dir() + "/tests/pair_goldens/" + GetParam(), tokenizer_ = folder_ / "tokenizer.json";
+  const std::string path_ = source_dir() + "/tests/goldens/pairs/" + GetParam(),
+                    tokenizer_ = folder_ / "tokenizer.json";
   vitrine_model* model_ = nullptr;
   const Ids source_ = {5, 9, 13, 4};  // "cgkb"
 };

@@ -1,5 +1,5 @@
 // Compares gradients with central differences of the same loss in float64, for a handful of elements of every tensor of
-// every golden (tools/oracle_differences.py). No backward formula is involved.
+// every golden (tools/goldens/differences.py). No backward formula is involved.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "checkpoint/gradients_file.h"
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/hugging_face/config_json.h"
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
@@ -22,10 +22,10 @@ TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
   const Ids ids = golden_ids(GetParam());
   ThreadPool pool(2);
   const TempFolder folder;
-  Learner learner(*checkpoint.model, {.threads = 2});
-  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
-  EXPECT_NEAR(learner.cross_entropy / static_cast<double>(ids.size() - 1), json["loss"].get<double>(), 1e-6);
-  write_gradients(folder / "g.safetensors", checkpoint, learner.raw(), pool);
+  ModelGradients model_gradients(*checkpoint.model, {.threads = 2});
+  model_gradients.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  EXPECT_NEAR(model_gradients.cross_entropy / static_cast<double>(ids.size() - 1), json["loss"].get<double>(), 1e-6);
+  write_gradients(folder / "g.safetensors", checkpoint, model_gradients.raw(), pool);
   const Values gradients = tensors_of(folder / "g.safetensors");
   std::set<std::string> met;
   double worst = 0, largest = 0;

@@ -1,4 +1,4 @@
-// Compares every site of every family with Hugging Face transformers (tools/make_goldens.py), and checkpoints of
+// Compares every site of every family with Hugging Face transformers (tools/goldens decoders), and checkpoints of
 // VITRINE_DATA with their logits. A failure names the first site of the forward that diverges.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Compares the loss and the gradient of every parameter with PyTorch, for every golden (tools/oracle_gradients.py): the
-// gradients of Model::learn, and those that are written to a file.
+// Compares the loss and the gradient of every parameter with PyTorch, for every golden (tools/goldens/gradients.py):
+// the gradients of Model::forward_backward, and those that are written to a file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/gradients_file.h"
 #include "checkpoint/hostile_folder.h"
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
@@ -26,11 +26,11 @@ class GradientGolden : public testing::TestWithParam<std::string> {
 TEST_P(GradientGolden, LossAndGradientsEqualPyTorch) {
   const double loss = static_cast<double>(golden_gradient_file(GetParam()).at("loss").data[0]);
   const Values reference = params_of(*golden_gradient_checkpoint(GetParam(), folder_ / "gradients").model);
-  Learner learner(*checkpoint_.model, {.threads = 2});
+  ModelGradients model_gradients(*checkpoint_.model, {.threads = 2});
   const auto predictions = static_cast<double>(ids_.size() - 1);
-  learner.forward_backward({ids_}, static_cast<float>(1 / predictions));
-  EXPECT_NEAR(learner.cross_entropy / predictions, loss, kLossTolerance * loss);
-  const Distance d = distance(learner.gradients(), reference);
+  model_gradients.forward_backward({ids_}, static_cast<float>(1 / predictions));
+  EXPECT_NEAR(model_gradients.cross_entropy / predictions, loss, kLossTolerance * loss);
+  const Distance d = distance(model_gradients.gradients(), reference);
   EXPECT_LE(d.worst, 1) << d.name;
   RecordProperty("worst", std::to_string(d.worst));
 }
@@ -39,9 +39,9 @@ TEST_P(GradientGolden, TheFileHasTheCheckpointsNamesShapesAndOrientation) {
   Values reference = golden_gradient_file(GetParam());
   reference.erase("loss");
   ThreadPool pool(2);
-  Learner learner(*checkpoint_.model);
-  learner.forward_backward({ids_}, 1.0f / static_cast<float>(ids_.size() - 1));
-  write_gradients(folder_ / "g.safetensors", checkpoint_, learner.raw(), pool);
+  ModelGradients model_gradients(*checkpoint_.model);
+  model_gradients.forward_backward({ids_}, 1.0f / static_cast<float>(ids_.size() - 1));
+  write_gradients(folder_ / "g.safetensors", checkpoint_, model_gradients.raw(), pool);
   const Distance d = distance(tensors_of(folder_ / "g.safetensors"), reference);
   EXPECT_LE(d.worst, 1) << d.name;
 }
@@ -61,10 +61,10 @@ TEST_P(GradientsOfGguf, HaveTheFormOfTheFile) {
   write_gguf(folder / "reference.gguf", golden_gradient_checkpoint(GetParam(), folder / "gradients"), DType::f32, {},
              pool);
   const GgufModelFile file = open_gguf(MappedFile::open(folder / "reference.gguf"));
-  Learner learner(*gguf.model);
+  ModelGradients model_gradients(*gguf.model);
   const Ids ids = golden_ids(GetParam());
-  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
-  write_gradients(folder / "g.safetensors", gguf, learner.raw(), pool);
+  model_gradients.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  write_gradients(folder / "g.safetensors", gguf, model_gradients.raw(), pool);
   const Values ours = tensors_of(folder / "g.safetensors");
   Values reference;
   for (const auto& [name, tensor] : file.tensors.all) {
@@ -135,9 +135,9 @@ TEST(GradientsOfLlama2c, HaveVitrinesNames) {
   const Checkpoint llama2c = load_checkpoint(folder / "model.bin");
   const Ids ids = golden_ids("llama_mha");
   ThreadPool pool(1);
-  Learner learner(*llama2c.model);
-  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
-  write_gradients(folder / "g.safetensors", llama2c, learner.raw(), pool);
+  ModelGradients model_gradients(*llama2c.model);
+  model_gradients.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  write_gradients(folder / "g.safetensors", llama2c, model_gradients.raw(), pool);
 
   Values reference = gradients_of(*original.model, ids);
   for (auto& [name, value] : reference) {
@@ -202,10 +202,10 @@ TEST(ZeroGradients, ExpertsThatWereNotChosen) {
     const Checkpoint checkpoint = golden_checkpoint(name);
     const Ids text = golden_ids(name), ids(text.begin(), text.begin() + 2);
     Probe probe(*checkpoint.model, {"*.hook_expert_indices"});
-    Learner learner(*checkpoint.model, {.taps = &probe});
+    ModelGradients model_gradients(*checkpoint.model, {.taps = &probe});
     // The last row has a target here, so that every chosen expert has a gradient.
-    learner.forward_backward({ids}, 1, {1, 1});
-    const Values gradients = learner.gradients();
+    model_gradients.forward_backward({ids}, 1, {1, 1});
+    const Values gradients = model_gradients.gradients();
     int untouched = 0;
     for (const auto& [site, chosen] : probe.values) {
       const std::string at = site.substr(0, site.find("mlp.")) + "mlp.experts.";
@@ -228,10 +228,10 @@ TEST(ZeroGradients, UnitsThatReluSetsToZero) {
   const Checkpoint checkpoint = golden_checkpoint("gpt2_relu");
   Probe probe(*checkpoint.model, {"*.mlp.hook_post"});
   const Ids ids = golden_ids("gpt2_relu");
-  Learner learner(*checkpoint.model, {.taps = &probe});
-  learner.forward_backward({ids});
+  ModelGradients model_gradients(*checkpoint.model, {.taps = &probe});
+  model_gradients.forward_backward({ids});
   const Value& post = probe.values.at("blocks.0.mlp.hook_post");
-  const Values gradients = learner.gradients();
+  const Values gradients = model_gradients.gradients();
   const Value &down = gradients.at("blocks.0.mlp.w_down.weight"), &up = gradients.at("blocks.0.mlp.w_up.weight");
   int shut = 0;
   for (std::int64_t unit = 0; unit < post.shape[1]; ++unit) {

@@ -1,4 +1,4 @@
-// Compares models with a head for masked tokens with transformers (tools/make_masked_goldens.py): every site of the
+// Compares models with a head for masked tokens with transformers (tools/goldens masked): every site of the
 // forward, and every gradient.
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/safetensors.h"
+#include "support/backward.h"
 #include "support/data.h"
-#include "support/learn.h"
 
 namespace vitrine::test {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr double kSiteTolerance = 2e-6;
 
 /// The name of a case for the functions that read goldens.
-std::string masked(const std::string& name) { return "../masked_goldens/" + name; }
+std::string masked(const std::string& name) { return "masked/" + name; }
 
 class MaskedGolden : public testing::TestWithParam<std::string> {
  protected:
@@ -55,11 +55,12 @@ TEST_P(MaskedGolden, GradientsEqualPyTorch) {
   const auto predictions = static_cast<double>(ids_.size() - 1);
   for (const bool recompute : {false, true}) {
     const bool predicts_sentence = checkpoint_.model->config().pooler.has_value();
-    Learner learner(*checkpoint_.model,
-                    {.threads = 2, .recompute = recompute, .next_sentence = predicts_sentence ? Ids{1} : Ids{}});
-    learner.forward_backward({ids_}, static_cast<float>(1 / predictions));
-    EXPECT_NEAR(learner.cross_entropy / predictions + learner.next_sentence, loss, 1e-5 * loss);
-    const Distance d = distance(learner.gradients(), reference);
+    ModelGradients model_gradients(
+        *checkpoint_.model,
+        {.threads = 2, .recompute = recompute, .next_sentence = predicts_sentence ? Ids{1} : Ids{}});
+    model_gradients.forward_backward({ids_}, static_cast<float>(1 / predictions));
+    EXPECT_NEAR(model_gradients.cross_entropy / predictions + model_gradients.next_sentence, loss, 1e-5 * loss);
+    const Distance d = distance(model_gradients.gradients(), reference);
     EXPECT_LE(d.worst, 1) << d.name;
   }
 }

@@ -1,4 +1,4 @@
-// Compares recurrent and dense models in our own words with PyTorch (tools/make_own_goldens.py): every site of the
+// Compares recurrent and dense models in our own words with PyTorch (tools/goldens own): every site of the
 // forward, and every gradient; and every way to run them with each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include "checkpoint/hostile_folder.h"
 #include "inspect/recorder.h"
 #include "model/dry_run.h"
+#include "support/backward.h"
 #include "support/data.h"
-#include "support/learn.h"
 
 namespace vitrine::test {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 /// Of a tensor, relative to 1 + its largest magnitude.
 constexpr double kSiteTolerance = 2e-6;
 
-std::string own(const std::string& name) { return "../own_goldens/" + name; }
+std::string own(const std::string& name) { return "own/" + name; }
 
 class OwnGolden : public testing::TestWithParam<std::string> {
  protected:
@@ -50,14 +50,15 @@ TEST_P(OwnGolden, GradientsEqualPyTorch) {
     for (const bool tapped : {false, true}) {
       Probe probe(model_, {"*"});
       probe.ask_gradients = true;
-      Learner learner(model_,
-                      {.threads = recompute ? 1 : 2, .taps = tapped ? &probe : nullptr, .recompute = recompute});
-      learner.forward_backward({ids_}, static_cast<float>(1 / n));
-      EXPECT_NEAR(learner.cross_entropy / n, loss, 1e-5 * loss);
-      const Distance d = distance(learner.gradients(), reference);
+      ModelGradients model_gradients(
+          model_, {.threads = recompute ? 1 : 2, .taps = tapped ? &probe : nullptr, .recompute = recompute});
+      model_gradients.forward_backward({ids_}, static_cast<float>(1 / n));
+      EXPECT_NEAR(model_gradients.cross_entropy / n, loss, 1e-5 * loss);
+      const Distance d = distance(model_gradients.gradients(), reference);
       EXPECT_LE(d.worst, 1) << d.name;
-      if (first.empty()) first = learner.gradients();
-      EXPECT_EQ(first_difference(first, learner.gradients()), "") << "recompute " << recompute << ", taps " << tapped;
+      if (first.empty()) first = model_gradients.gradients();
+      EXPECT_EQ(first_difference(first, model_gradients.gradients()), "")
+          << "recompute " << recompute << ", taps " << tapped;
     }
   }
 }
@@ -159,10 +160,10 @@ TEST_P(WritesToGates, HaveTheirGradients) {
           : std::vector<std::string>{"*.cell.hook_r*=0.6", "*.cell.hook_z[3:9]*=0.5", "*.cell.hook_n+=0.2",
                                      "*.cell.hook_h*=0.9"};
   Recorder taps = writing(model, writes);
-  Learner learner(model, {.taps = &taps});
-  learner.forward_backward({ids});
+  ModelGradients model_gradients(model, {.taps = &taps});
+  model_gradients.forward_backward({ids});
   taps.check_writes_met();
-  const Values gradients = learner.gradients();
+  const Values gradients = model_gradients.gradients();
   const TempFolder folder;
   for (const char* name : {"rnn.weight_hh_l0", "rnn.weight_ih_l1", "embed.weight"}) {
     const std::vector<float>& gradient = gradients.at(name).data;

@@ -1,5 +1,5 @@
-// Compares encoder–decoders with transformers (tools/make_pair_goldens.py) or, in our own words, with PyTorch
-// (tools/make_own_goldens.py): every site of the forward, and every gradient; and every way to run them with each
+// Compares encoder–decoders with transformers (tools/goldens pairs) or, in our own words, with PyTorch
+// (tools/goldens own): every site of the forward, and every gradient; and every way to run them with each
 // other.
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/safetensors.h"
+#include "support/backward.h"
 #include "support/data.h"
-#include "support/learn.h"
 #include "support/pair.h"
 
 namespace vitrine::test {
@@ -18,7 +18,7 @@ namespace {
 /// Of a tensor, relative to 1 + its largest magnitude.
 constexpr double kSiteTolerance = 2e-6;
 
-std::string golden(const std::string& name) { return "../pair_goldens/" + name; }
+std::string golden(const std::string& name) { return "pairs/" + name; }
 
 Pair golden_pair(const std::string& name) {
   const auto values = golden_values(golden(name));
@@ -75,11 +75,11 @@ TEST_P(PairGolden, GradientsEqualPyTorch) {
   for (const bool recompute : {false, true}) {
     for (const bool tapped : {false, true}) {
       Probe probe(model_, {"*pattern", "*hook_attn_out", "*hook_cross_attn_out"});
-      PairLearner learner(model_,
-                          {.threads = recompute ? 1 : 2, .taps = tapped ? &probe : nullptr, .recompute = recompute});
-      learner.forward_backward({pair_}, static_cast<float>(1 / n));
-      EXPECT_NEAR(learner.cross_entropy / n, loss, 1e-5 * loss);
-      const Values ours = learner.gradients();
+      PairGradients model_gradients(
+          model_, {.threads = recompute ? 1 : 2, .taps = tapped ? &probe : nullptr, .recompute = recompute});
+      model_gradients.forward_backward({pair_}, static_cast<float>(1 / n));
+      EXPECT_NEAR(model_gradients.cross_entropy / n, loss, 1e-5 * loss);
+      const Values ours = model_gradients.gradients();
       if (first.empty()) first = ours;
       EXPECT_EQ(first_difference(first, ours), "") << "recompute " << recompute << ", tapped " << tapped;
     }
@@ -100,7 +100,7 @@ TEST_P(PairGolden, GradientsEqualPyTorch) {
 TEST_P(PairGolden, ABatchHasTheSumOfTheGradients) {
   const Pair other{Ids(pair_.source.rbegin(), pair_.source.rend() - 4),
                    Ids(pair_.target.begin(), pair_.target.end() - 5)};
-  PairLearner both(model_, {.threads = 2}), one(model_), two(model_);
+  PairGradients both(model_, {.threads = 2}), one(model_), two(model_);
   both.forward_backward({pair_, other});
   one.forward_backward({pair_});
   two.forward_backward({other});

@@ -1,4 +1,4 @@
-// The types of tensors equal those of llama-quantize (tools/make_mix_goldens.py), and what overrules them.
+// The types of tensors equal those of llama-quantize (tools/goldens quantization_mix), and what overrules them.
 #include "checkpoint/gguf/quantization_mix.h"
 
 #include <gmock/gmock.h>

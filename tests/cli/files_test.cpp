@@ -144,7 +144,7 @@ TEST_F(Files, SetWritesIntoSites) {
 
 /// Their rows are computed one after another, and each is changed before it is used.
 TEST_F(Files, SetWritesIntoCellsAndTheirAttention) {
-  const std::string lstm = "../own_goldens/lstm";
+  const std::string lstm = "own/lstm";
   const auto plain = trace(lstm, "1,2,3", {});
   for (const std::string gate : {"blocks.0.cell.hook_f", "blocks.1.cell.hook_c", "blocks.1.cell.hook_h"}) {
     const auto written = trace(lstm, "1,2,3", {"--set", gate + "[1]=0.25"});
@@ -156,8 +156,8 @@ TEST_F(Files, SetWritesIntoCellsAndTheirAttention) {
     expect_error({"trace", golden(lstm), "--ids", "1,2", "--set", gate + "[2]=0", "--out", folder_ / "t"}, {"[2, "});
   }
   const std::string pattern = "decoder.0.cross_attn.hook_pattern";
-  const auto read = trace("../pair_goldens/own_additive", "1,2,3",
-                          {"--target-ids", "1,2", "--set", pattern + "=0.5", "--sites", pattern});
+  const auto read =
+      trace("pairs/own_additive", "1,2,3", {"--target-ids", "1,2", "--set", pattern + "=0.5", "--sites", pattern});
   EXPECT_EQ(read.at(pattern), std::vector<float>(2 * 3, 0.5F));
 }
 

@@ -4,7 +4,7 @@
 namespace vitrine::test {
 namespace {
 
-std::string masked_golden() { return source_dir() + "/tests/masked_goldens/bert"; }
+std::string masked_golden() { return source_dir() + "/tests/goldens/masked/bert"; }
 
 TEST(Fill, RanksTheTokensAtEveryMask) {
   const Json json = json_of({"fill", masked_golden(), "--ids", "5,4,7,4,9", "--mask-id", "4", "--top", "3"});
@@ -36,7 +36,7 @@ TEST(Fill, ReadsTheTypesOfTheTokens) {
   };
   refuse(masked_golden(), "0,1", "3 types");
   refuse(masked_golden(), "0,1,9", "got 9");
-  refuse(source_dir() + "/tests/masked_goldens/distilbert", "0,0,1", "no types");
+  refuse(source_dir() + "/tests/goldens/masked/distilbert", "0,0,1", "no types");
 }
 
 TEST(Fill, RefusesWhatHasNoMasks) {

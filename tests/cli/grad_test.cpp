@@ -1,6 +1,6 @@
 // vitrine grad: the loss, the file, and errors.
 #include "cli/program.h"
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {

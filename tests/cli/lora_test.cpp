@@ -1,7 +1,7 @@
 // vitrine lora and --adapter: gradients, merged weights, the other format, new adapters, errors.
 #include "cli/program.h"
+#include "support/backward.h"
 #include "support/data.h"
-#include "support/learn.h"
 
 namespace vitrine::test {
 namespace {

@@ -5,7 +5,7 @@ namespace vitrine::test {
 namespace {
 
 TEST(ScoreCommand, ReportsTheScoresOfAGolden) {
-  const Json corpus = Json::parse(read_file(source_dir() + "/tests/score_goldens.json"))["corpora"][0];
+  const Json corpus = Json::parse(read_file(source_dir() + "/tests/goldens/score.json"))["corpora"][0];
   const TempFolder folder;
   std::string hypotheses, references;
   for (const Json& pair : corpus["pairs"]) {

@@ -1,6 +1,6 @@
 // vitrine trace --gradients: the gradients that it writes, and errors.
 #include "cli/program.h"
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
@@ -67,8 +67,8 @@ TEST_F(TraceGradients, EqualTheLibrary) {
   const Ids ids = golden_ids("gemma2");
   Probe probe(*checkpoint.model);
   probe.ask_gradients = true;
-  Learner learner(*checkpoint.model, {.taps = &probe});
-  learner.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
+  ModelGradients model_gradients(*checkpoint.model, {.taps = &probe});
+  model_gradients.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
   const Values ours = trace("gemma2");
   for (const auto& [name, gradient] : probe.gradients) {
     if (name == "hook_loss") continue;  // the library's has one more row, which does not count

@@ -4,8 +4,8 @@
 namespace vitrine::test {
 namespace {
 
-std::string pair_golden(const std::string& name) { return source_dir() + "/tests/pair_goldens/" + name; }
-std::string masked_golden(const std::string& name) { return source_dir() + "/tests/masked_goldens/" + name; }
+std::string pair_golden(const std::string& name) { return source_dir() + "/tests/goldens/pairs/" + name; }
+std::string masked_golden(const std::string& name) { return source_dir() + "/tests/goldens/masked/" + name; }
 
 TEST(Translate, AnswersEveryLineInOrder) {
   const std::string lines = "[5,6,7]\n[8]\n[9,10,11,12]\n[]\n[8]\n";

@@ -1,4 +1,4 @@
-// Compares n-gram models with their definitions (tools/make_ngram_goldens.py).
+// Compares n-gram models with their definitions (tools/goldens ngrams).
 #include "data/baselines.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Beam search: the hypotheses of transformers (tools/make_beam_goldens.py), and independence of the batch.
+// Beam search: the hypotheses of transformers (tools/goldens beam), and independence of the batch.
 #include "generate/beam.h"
 
 #include <gmock/gmock.h>
@@ -11,8 +11,8 @@
 #include "checkpoint/hugging_face/config_json.h"
 #include "generate/generator.h"
 #include "generate/make_request.h"
+#include "support/backward.h"
 #include "support/data.h"
-#include "support/learn.h"
 #include "support/pair.h"
 
 namespace vitrine::test {
@@ -20,7 +20,7 @@ namespace {
 
 using Texts = std::vector<Ids>;
 
-Json goldens_of(const std::string& name) { return read_json_file(source_dir() + "/tests/beam_goldens.json").at(name); }
+Json goldens_of(const std::string& name) { return read_json_file(source_dir() + "/tests/goldens/beam.json").at(name); }
 
 /// The request of a golden case, whose options are in the words of generation_config.json.
 GenerateRequest request_of(const Json& golden) {
@@ -61,7 +61,7 @@ std::vector<double> scores_of(const GenerateResult& result) {
 /// The score of each hypothesis is that of one pass over its ids, so beams have continued in the states of their own.
 TEST(Beams, OfRecurrentDecodersHaveTheScoresOfTheirTexts) {
   for (const char* name : {"own_lstm", "own_additive", "own_rnn", "own_attention_to_gru"}) {
-    const Checkpoint checkpoint = golden_checkpoint(std::string("../pair_goldens/") + name);
+    const Checkpoint checkpoint = golden_checkpoint(std::string("pairs/") + name);
     ThreadPool pool(2);
     const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
     GenerateRequest request;
@@ -95,7 +95,7 @@ TEST(Beams, OfRecurrentDecodersHaveTheScoresOfTheirTexts) {
 
 class BeamGolden : public testing::TestWithParam<std::string> {
  protected:
-  const Checkpoint checkpoint_ = golden_checkpoint("../pair_goldens/" + GetParam());
+  const Checkpoint checkpoint_ = golden_checkpoint("pairs/" + GetParam());
   const Json goldens_ = goldens_of(GetParam());
 };
 

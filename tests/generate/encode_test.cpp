@@ -34,7 +34,7 @@ Value rows_of(const Model& model, const Ids& ids, const std::string& site) {
 }
 
 TEST(Encode, PoolsTheRowsOfTheStack) {
-  const Checkpoint bert = golden_checkpoint("../masked_goldens/bert_pretraining");
+  const Checkpoint bert = golden_checkpoint("masked/bert_pretraining");
   const Ids ids = {5, 9, 12, 7};
   const Value rows = rows_of(*bert.model, ids, "blocks.2.hook_normalized_resid_post");
   const auto d = static_cast<std::size_t>(bert.model->config().d_model);
@@ -63,7 +63,7 @@ TEST(Encode, PoolsTheRowsOfTheStack) {
 }
 
 TEST(Encode, ATextHasTheSameBitsInAnyBatch) {
-  for (const std::string golden : {"../masked_goldens/bert", "../pair_goldens/t5", "gemma2"}) {
+  for (const std::string golden : {"masked/bert", "pairs/t5", "gemma2"}) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
     const Texts texts = {{5, 6, 7}, {8}, {9, 10, 11, 12, 13, 14}, {5, 6, 7}};
     const auto together = vectors_of(*checkpoint.model, texts, {}, 2);
@@ -77,7 +77,7 @@ TEST(Encode, ATextHasTheSameBitsInAnyBatch) {
 }
 
 TEST(Encode, RefusesWhatHasNoVector) {
-  const Checkpoint bert = golden_checkpoint("../masked_goldens/bert");
+  const Checkpoint bert = golden_checkpoint("masked/bert");
   EXPECT_THROW(vectors_of(*bert.model, {{}}, {}), BadInput);
   EXPECT_THROW(vectors_of(*bert.model, {{1 << 20}}, {}), BadInput);
   EXPECT_THROW(vectors_of(*bert.model, {Ids(500, 5)}, {}), BadInput);
@@ -96,7 +96,7 @@ TEST(Padding, ChangesNoBitOfTheText) {
         n_padding);
     return all;
   };
-  const Checkpoint bert = golden_checkpoint("../masked_goldens/bert"), t5 = golden_checkpoint("../pair_goldens/t5");
+  const Checkpoint bert = golden_checkpoint("masked/bert"), t5 = golden_checkpoint("pairs/t5");
   const Ids ids = {5, 9, 12}, padded = {5, 9, 12, 0, 0}, target = {0, 4, 8};
   const std::vector<float> own = logits(*bert.model, ids, 0);
   std::vector<float> more = logits(*bert.model, padded, 2);
@@ -108,7 +108,7 @@ TEST(Padding, ChangesNoBitOfTheText) {
 
 /// The loss of targets is that of their logits.
 TEST(EvaluatePairs, SumsTheLossesOfTheTargets) {
-  const Checkpoint bart = golden_checkpoint("../pair_goldens/bart");
+  const Checkpoint bart = golden_checkpoint("pairs/bart");
   ThreadPool pool(2);
   const GenerateContext context{bart.model.get(), &pool, &default_kernels()};
   const std::vector<TextPair> pairs = {{{5, 6, 7}, {9, 8, 2}}, {{4}, {11, 2}}};

@@ -110,12 +110,8 @@ void expect_bits_of_one_process(const Task& task) {
 constexpr const char* kFamilies[] = {
     "gpt2",      "gemma2", "mixtral",   "qwen3", "llama_gqa_bf16_sharded", "cohere_qk_norm", "falcon_new",
     "qwen2_moe", "falcon", "phi3_long", "olmo2", "qwen2_window",           "gemma3",         "cohere2_layer_types"};
-constexpr const char* kFamiliesWithEncoders[] = {"../masked_goldens/bert_pretraining",
-                                                 "../masked_goldens/distilbert",
-                                                 "../pair_goldens/bart",
-                                                 "../pair_goldens/t5",
-                                                 "../pair_goldens/mt5",
-                                                 "../pair_goldens/marian_two"};
+constexpr const char* kFamiliesWithEncoders[] = {
+    "masked/bert_pretraining", "masked/distilbert", "pairs/bart", "pairs/t5", "pairs/mt5", "pairs/marian_two"};
 
 template <class Split>
 class Ranked : public testing::Test {};

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "inspect/recorder.h"
 #include "model/mixers/experts/sites.h"
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
@@ -66,8 +66,8 @@ class SiteGradients : public testing::TestWithParam<std::string> {
 TEST_P(SiteGradients, MatchTheSlopesOfTheLoss) {
   Probe probe(model_, {"*"});
   probe.ask_gradients = true;
-  Learner learner(model_, {.taps = &probe});
-  learner.forward_backward({ids_});
+  ModelGradients model_gradients(model_, {.taps = &probe});
+  model_gradients.forward_backward({ids_});
   std::size_t compared = 0;
   double worst = 0;
   for (const auto& [site, gradient] : probe.gradients) {
@@ -113,10 +113,10 @@ class GradientsThroughWrites : public testing::Test {
     recorder.receive_gradients([&](const SiteId& id, const Tensor& g) {
       result.sites[name_of(id)] = {g.shape, {g.data, g.data + g.count()}};
     });
-    Learner learner(model_, {.taps = &recorder, .recompute = recompute});
-    learner.forward_backward({ids_});
+    ModelGradients model_gradients(model_, {.taps = &recorder, .recompute = recompute});
+    model_gradients.forward_backward({ids_});
     recorder.check_all_met();
-    result.params = learner.gradients();
+    result.params = model_gradients.gradients();
     return result;
   }
   double loss(const std::vector<std::string>& writes) const {

@@ -1,5 +1,5 @@
 // Quantization: every instruction set gives the same bytes, which are at least as close to the elements as those of
-// ggml's own tools (tools/make_block_goldens.py).
+// ggml's own tools (tools/goldens quantized_blocks).
 #include "kernels/quantize.h"
 
 #include "base/error.h"

@@ -26,7 +26,7 @@ std::string bytes_of(const std::string& path) {
   return bytes.str();
 }
 
-/// Compares with the bytes that TensorBoard writes for the same events (tools/make_event_golden.py).
+/// Compares with the bytes that TensorBoard writes for the same events (tools/goldens events).
 TEST(EventFile, HasTheBytesOfTensorBoard) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::string bytes = first_event_record(1767225600.0);

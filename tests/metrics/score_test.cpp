@@ -1,4 +1,4 @@
-// BLEU and chrF: the numbers, tokens and lower case of sacreBLEU (tools/make_score_goldens.py), and values by hand.
+// BLEU and chrF: the numbers, tokens and lower case of sacreBLEU (tools/goldens score), and values by hand.
 #include <gtest/gtest.h>
 
 #include "checkpoint/hugging_face/config_json.h"
@@ -14,7 +14,7 @@ constexpr double kTolerance = 1e-9;
 constexpr ScoreTokenizer kTokenizers[] = {ScoreTokenizer::v13a, ScoreTokenizer::intl, ScoreTokenizer::character,
                                           ScoreTokenizer::none};
 
-Json goldens_of(const char* part) { return read_json_file(source_dir() + "/tests/score_goldens.json").at(part); }
+Json goldens_of(const char* part) { return read_json_file(source_dir() + "/tests/goldens/score.json").at(part); }
 
 ScoreTokenizer tokenizer_of(const std::string& name) {
   for (const ScoreTokenizer tokenizer : kTokenizers) {

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
@@ -37,8 +37,9 @@ TEST(RopeTables, AreComputedOncePerPassAndConfig) {
     EXPECT_EQ(rows_of([&] { logits_of(model, ids, {.kernels = &kernels}); }), once) << golden;
     EXPECT_EQ(rows_of([&] { chunked_logits_of(model, ids, 1, {.kernels = &kernels}); }), once) << golden;
     for (const bool recompute : {false, true}) {
-      Learner learner(model, {.kernels = &kernels, .recompute = recompute});
-      EXPECT_EQ(rows_of([&] { learner.forward_backward({ids}); }), once) << golden << ", recompute " << recompute;
+      ModelGradients model_gradients(model, {.kernels = &kernels, .recompute = recompute});
+      EXPECT_EQ(rows_of([&] { model_gradients.forward_backward({ids}); }), once)
+          << golden << ", recompute " << recompute;
     }
   }
 }

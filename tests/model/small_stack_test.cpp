@@ -1,7 +1,7 @@
 // The library also runs on threads with small stacks, as a host program may create them.
 #include "support/small_stack.h"
 
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {

@@ -1,4 +1,4 @@
-// Compares every block format with the results of ggml's own tools (tools/make_block_goldens.py).
+// Compares every block format with the results of ggml's own tools (tools/goldens quantized_blocks).
 #include "quant/block_format.h"
 
 #include <gtest/gtest.h>

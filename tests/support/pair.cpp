@@ -69,12 +69,12 @@ std::vector<float> chunked_logits_of(const Model& model, const Pair& pair, std::
   return all;
 }
 
-PairLearner::PairLearner(const Model& model, const LearnOptions& o) : model_(model), o_(o), pool_(o.threads) {
+PairGradients::PairGradients(const Model& model, const LearnOptions& o) : model_(model), o_(o), pool_(o.threads) {
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string&, const Shape&) { gradients_.add(param); });
 }
 
-void PairLearner::forward_backward(const std::vector<Pair>& pairs, float scale) {
+void PairGradients::forward_backward(const std::vector<Pair>& pairs, float scale) {
   Arena arena;
   Tape tape(gradients_);
   Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
@@ -98,7 +98,7 @@ void PairLearner::forward_backward(const std::vector<Pair>& pairs, float scale) 
   cross_entropy += found.cross_entropy;
 }
 
-Values PairLearner::gradients() const {
+Values PairGradients::gradients() const {
   Values values;
   for_each_param(model_.config(), model_.params(), [&](const Param& param, const std::string& name, const Shape&) {
     const Tensor gradient = gradients_.of(param);

@@ -1,7 +1,7 @@
 // Running encoder–decoders in tests.
 #pragma once
 
-#include "support/learn.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 
@@ -20,9 +20,9 @@ std::vector<float> chunked_logits_of(const Model& model, const Pair& pair, std::
                                      const RunOptions& o = {});
 
 /// A model's gradients, and passes that add to them. The target of a row is the next id of its target.
-class PairLearner {
+class PairGradients {
  public:
-  explicit PairLearner(const Model& model, const LearnOptions& o = {});
+  explicit PairGradients(const Model& model, const BackwardOptions& o = {});
 
   void forward_backward(const std::vector<Pair>& pairs, float scale = 1.0f);
 
@@ -32,7 +32,7 @@ class PairLearner {
 
  private:
   const Model& model_;
-  LearnOptions o_;
+  BackwardOptions o_;
   Gradients gradients_;
   ThreadPool pool_;
 };

@@ -1,4 +1,4 @@
-// Pieces of Jinja whose text or error is that of jinja2 (pieces.jsonl, written by tools/make_template_pieces.py), and
+// Pieces of Jinja whose text or error is that of jinja2 (pieces.jsonl, written by tools/goldens template_pieces), and
 // the goldens outside the repository.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Compares the ids of every tokenizer of the data with those of its reference implementation on 10,000 lines of mixed
-// text. tools/make_tokenizer_goldens.py makes goldens and text; tools/compare_tokenizers.py shows differences.
+// text. tools/goldens data_tokenizers makes goldens and text; tools/compare_tokenizers.py shows differences.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -126,8 +126,8 @@ TEST_P(TokenizerGoldens, AgreeOnMixedText) {
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerGoldens, testing::ValuesIn(names("", ".json")), plain);
 
-/// Tokenizers with features that the data lacks, trained by tools/make_small_tokenizers.py,
-/// tools/make_marian_goldens.py and tools/make_bert_goldens.py.
+/// Tokenizers with features that the data lacks, trained by tools/goldens small_tokenizers,
+/// tools/goldens marian_tokenizers and tools/goldens bert_tokenizers.
 class SmallTokenizerGoldens : public testing::TestWithParam<std::string> {};
 
 TEST_P(SmallTokenizerGoldens, AgreeOnMixedText) {
@@ -140,7 +140,7 @@ TEST_P(SmallTokenizerGoldens, AgreeOnMixedText) {
 
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldens, testing::ValuesIn(names("made", ".golden.json")), plain);
 
-/// Pairs of consecutive lines, made by tools/make_bert_goldens.py.
+/// Pairs of consecutive lines, made by tools/goldens bert_tokenizers.
 TEST(PairGoldens, AgreeOnMixedText) {
   const json goldens = json::parse(read_all(folder() + "made/pairs.json"));
   ASSERT_FALSE(goldens.empty());

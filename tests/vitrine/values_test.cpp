@@ -97,7 +97,7 @@ TEST(LibraryValues, GradientsAreThoseOfTheProgram) {
 }
 
 TEST(LibraryValues, PairsHaveGradientsAndBeams) {
-  for (const char* name : {"../pair_goldens/bart", "../pair_goldens/t5", "../pair_goldens/own_lstm"}) {
+  for (const char* name : {"pairs/bart", "pairs/t5", "pairs/own_lstm"}) {
     const LanguageModel model = golden(name, 2);
     const Ids source{5, 9, 13, 4}, target{1, 7, 8, 11};
     std::size_t n_found = 0;

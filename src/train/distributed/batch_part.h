@@ -1,4 +1,4 @@
-// The micro-batches of a batch.
+// The micro-batches of a batch, whose gradients are accumulated (gradient accumulation).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the ranks of a run report about each step: ranks.jsonl, slow ranks, and the summary at the end.
+// What the ranks of a run report about each step: ranks.jsonl, slow ranks (stragglers), and the summary at the end.
 #pragma once
 
 #include <chrono>

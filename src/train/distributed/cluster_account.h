@@ -5,7 +5,8 @@
 // The schedule is that of train/distributed/shared_steps.h, bucket by bucket:
 //
 //   compute    the rank that computes most micro-batches
-//   exposed    what the step takes in addition, because ranks wait for messages
+//   exposed    what the step takes in addition, because ranks wait for messages: communication that does not overlap
+//              with computation
 #pragma once
 
 #include <cstdint>

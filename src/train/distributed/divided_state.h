@@ -1,5 +1,6 @@
 // The weights, masters and moments of a run whose ranks keep only parts of them. Checkpoints know nothing of ranks:
 // rank 0 reads and writes them as if it had everything, one bucket at a time.
+// --shard optimizer is ZeRO's stage 1, gradients its stage 2, parameters its stage 3 (FSDP's full sharding).
 //
 //   --shard      none    optimizer               gradients          parameters
 //   kept         all     own slices of moments and of the masters of bf16 weights

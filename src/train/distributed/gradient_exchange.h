@@ -1,4 +1,5 @@
-// The sum of the gradients of micro-batches that several ranks compute.
+// The sum of the gradients of micro-batches that several ranks compute: data parallelism. Sending slices to their
+// owners is a reduce-scatter, sharing the sums an all-gather; both together are an all-reduce.
 //
 //   rank q    T(a, b) of its leaves ──▶ each slice of it to the slice's owner               send()
 //   owner     its slice of all T(a, b) ──▶ added in the order of the tree                   add_arrived(), add()

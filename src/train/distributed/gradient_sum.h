@@ -1,4 +1,4 @@
-// The sum of the gradients of micro-batches.
+// The sum of the gradients of micro-batches (gradient accumulation).
 //
 // Gradients number a to b − 1 are added as a tree: T(a, b) = T(a, a + h) + T(a + h, b), h the largest power of two
 // below b − a. The tree depends only on the number of gradients, so n processes with one micro-batch each can compute

@@ -1,4 +1,4 @@
-// Which rank computes which micro-batches of a step, and the sums that it can compute alone.
+// Which rank computes which micro-batches of a step (data parallelism), and the sums that it can compute alone.
 //
 // Micro-batches are the leaves of the tree of train/distributed/gradient_sum.h. Rank r of R computes leaves ⌊P r / R⌋
 // to ⌊P (r + 1) / R⌋ − 1, and adds those of each subtree that it has as a whole. With sharded gradients, it computes

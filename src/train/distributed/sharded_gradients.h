@@ -2,7 +2,7 @@
 // parameters; ZeRO's stage 2).
 //
 // In round j, ranks 0, 1, … compute micro-batches j R, j R + 1, …. Each slice of their gradients goes to its owner
-// while the backward of earlier blocks goes on; then the memory of the bucket is given back:
+// (reduce-scatter) while the backward of earlier blocks goes on; then the memory of the bucket is given back:
 //
 //   begin(0)   backward: send_down_to(5), send_down_to(4), …   finish()
 //   begin(1)   …                                               finish()        own slices of the gradients: the sum

@@ -1,4 +1,5 @@
-// The weights of a model of which each rank keeps only its slices (--shard parameters; ZeRO's stage 3).
+// The weights of a model of which each rank keeps only its slices (--shard parameters; ZeRO's stage 3). An all-gather
+// completes the weights of a block before it runs.
 //
 //   open()          own slices ──▶ all ranks that run a pass;  the parameters outside the blocks ◀── all ranks
 //   begin(block)    waits for the block's weights, and begins to receive those of the next block of the pass

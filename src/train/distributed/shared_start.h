@@ -1,5 +1,5 @@
-// The start of a run on several ranks. Rank 0 alone reads checkpoints and the run's folder, and sends what the others
-// need; these have the program, the config and the data, which must be the same.
+// The start of a run on several ranks. Rank 0 alone reads checkpoints and the run's folder, and sends (broadcast) what
+// the others need; these have the program, the config and the data, which must be the same.
 #pragma once
 
 #include <string>

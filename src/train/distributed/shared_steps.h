@@ -1,5 +1,5 @@
-// How several ranks share the work of a step: who computes which micro-batches, and where their gradients, losses and
-// the updated weights go.
+// How several ranks share the work of a step (data parallelism): who computes which micro-batches, and where their
+// gradients, losses and the updated weights go.
 //
 //   none, optimizer         each rank computes consecutive micro-batches, and sends its sums     (GradientExchange)
 //   gradients, parameters   each computes one micro-batch per round, and sends its gradients     (ShardedGradients)

@@ -1,4 +1,4 @@
-// Which rank adds, and may keep, which elements of the parameters.
+// Which rank adds, and may keep, which elements of the parameters: the shards of ZeRO.
 //
 // Parameters, gradients and moments have the same places: element i of a parameter that begins at place p is at p + i
 // (kParamAlignment). The parameters of a block form a bucket, those before, between and after the blocks others. Each

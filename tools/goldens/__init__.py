@@ -1,0 +1,1 @@
+"""The makers of the tests' expected values. `python tools/goldens` lists them."""

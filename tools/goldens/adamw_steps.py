@@ -1,0 +1,37 @@
+"""Writes tests/train/adamw_steps.json: the losses of eleven training steps with transformers and torch.optim.AdamW.
+
+Two tiny models of tests/goldens, in float32, without dropout. Every step uses the same sample, so the order does not
+matter. The learning rate is constant, only matrices decay, gradients are clipped at 1.
+"""
+import json
+
+import torch
+from goldens.files import GOLDENS, TESTS
+from transformers import AutoModelForCausalLM
+
+LENGTH, STEPS, LR = 24, 11, 1e-2
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    result = {"lr": LR, "decay": 0.1, "length": LENGTH, "models": {}}
+    for name in ("gpt2", "llama_mha"):
+        model = AutoModelForCausalLM.from_pretrained(GOLDENS / name, dtype=torch.float32,
+                                                     attn_implementation="eager").eval()
+        model.get_input_embeddings().padding_idx = None  # with a padding index, one row would get no gradient
+        ids = torch.randint(0, model.config.vocab_size, (LENGTH + 1,), generator=torch.Generator().manual_seed(3))
+        matrices = [p for p in model.parameters() if p.dim() >= 2]
+        vectors = [p for p in model.parameters() if p.dim() < 2]
+        optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1},
+                                       {"params": vectors, "weight_decay": 0.0}], lr=LR, betas=(0.9, 0.95), eps=1e-8)
+        losses = []
+        for _ in range(STEPS):
+            logits = model(ids[None, :-1]).logits[0]
+            loss = torch.nn.functional.cross_entropy(logits, ids[1:])
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+        result["models"][name] = {"ids": ids.tolist(), "losses": losses}
+    (TESTS / "train/adamw_steps.json").write_text(json.dumps(result, indent=1) + "\n")
