@@ -62,6 +62,8 @@ void add_common(CLI::App& command, Options& o) {
   command.add_option(
       "--pattern", o.tokenizer_options.pattern,
       "Regex that splits text into words, for tokenizers of tiktoken ranks (default: the published one)");
+  command.add_option("--source-lang", o.tokenizer_options.source_lang,
+                     "The language of source texts, as in fra_Latn: NLLB, M2M-100, mBART (default: the tokenizer's)");
   command
       .add_option(
           "--compute", o.compute,

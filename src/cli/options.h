@@ -55,7 +55,7 @@ struct Options {
   bool is_first() const { return ranks == nullptr || ranks->is_first(); }
 };
 
-/// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
+/// Adds --threads, --seed, --json, --tokenizer, --pattern, --source-lang, --compute, --kv, --allow-config-key.
 void add_common(CLI::App& command, Options& options);
 /// Adds --adapter, for commands that run a model.
 void add_adapters(CLI::App& command, Options& options);
