@@ -136,6 +136,8 @@ def variants(name, base, out):
         if named != "class" and (form != "plain" and flags):
             continue
         config = {**extra, **flags}
+        if name == "NllbTokenizer" and "extra_special_tokens" not in config:
+            config["extra_special_tokens"] = ["eng_Latn", "fra_Latn", "deu_Latn"]
         if named == "class":
             config["tokenizer_class"] = name
         elif named == "fast":

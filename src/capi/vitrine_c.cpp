@@ -97,6 +97,7 @@ OpenOptions open_options(const char* json, bool& wants_int8) {
   open.threads = options.whole<int>("threads", 1, 1024).value_or(0);
   open.tokenizer = options.text("tokenizer").value_or("");
   open.tokenizer_options.pattern = options.text("pattern").value_or("");
+  open.tokenizer_options.source_lang = options.text("source_lang").value_or("");
   open.allowed_config_keys = options.texts("allow_config_key");
   open.allowed_tensors = options.texts("allow_tensor");
   for (const std::string& text : options.texts("adapter")) {

@@ -58,8 +58,8 @@ VITRINE_API int vitrine_decode(const vitrine_model* model, const int32_t* ids, s
 
 /* Continues ids; in an encoder-decoder, writes what follows from ids, which the encoder reads. `on_text`, which may be
  * NULL, receives the text as it is generated, in whole characters. Options: those of `vitrine generate` from max_tokens
- * to logprobs, and seed; stop and prefix_ids are lists; prefix, prefix_ids and target_lang are for an encoder-decoder.
- */
+ * to logprobs, and seed; stop and prefix_ids are lists; prefix, prefix_ids, source_lang and target_lang are for an
+ * encoder-decoder. */
 VITRINE_API int vitrine_generate(const vitrine_model* model, const int32_t* ids, size_t n, const char* options,
                                  int (*on_text)(void* user, const char* text, size_t bytes), void* user, char** json);
 

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/table.h"
 #include "cli/texts.h"
 #include "generate/encode.h"
 
@@ -14,7 +15,7 @@ namespace vitrine::cli {
 namespace {
 
 struct EncodeCommandOptions : Options {
-  std::string pool, out;
+  std::string pool, out, prompt_name;
   bool lines = false, no_normalize = false;
   std::int64_t batch = 32;
 };
@@ -54,16 +55,22 @@ void run_encode(const EncodeCommandOptions& o) {
   if (o.positionals == 0 && !o.lines && !o.has_ids()) throw MissingArgument("TEXT");
   const bool has_model = o.positionals == 2 || ((o.lines || o.has_ids()) && o.positionals == 1);
   const Session session = open_for_texts(o, has_model ? o.first : "", !o.lines && !o.has_ids());
-  const SentenceConfig config = read_sentence_config(session.checkpoint.tokenizer_path);
+  const ModelConfig& model = session.checkpoint.model->config();
+  SentenceConfig config = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
+                                               model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
+  if (!o.prompt_name.empty()) config.use_prompt(o.prompt_name, "--prompt-name");
   EncodeOptions options;
   options.pooling = pooling_named(o.pool.empty() ? config.pooling : o.pool);
   options.normalize = config.normalize && !o.no_normalize;
-  const ModelConfig& model = session.checkpoint.model->config();
   options.max_rows = std::max<std::int64_t>(1, o.batch) * 64;
   stop_cleanly();
   Output output(o, model.encoder ? model.encoder->d_model : model.d_model);
+  std::int64_t n_cut = 0;
   const auto encode_all = [&](std::vector<std::vector<std::int32_t>> texts) {
-    for (auto& ids : texts) ids = truncated(std::move(ids), config);
+    for (auto& ids : texts) {
+      if (std::ssize(ids) > config.max_tokens) ++n_cut;
+      ids = truncated(std::move(ids), config);
+    }
     std::vector<std::vector<float>> vectors(texts.size());
     encode(session.context(o), texts, options,
            [&](std::size_t i, std::span<const float> vector) { vectors[i].assign(vector.begin(), vector.end()); });
@@ -78,10 +85,14 @@ void run_encode(const EncodeCommandOptions& o) {
     const std::size_t at_once = static_cast<std::size_t>(o.batch) * kBatchesAtOnce;
     for (auto lines = reader.next(at_once); !lines.empty(); lines = reader.next(at_once)) {
       std::vector<std::vector<std::int32_t>> texts;
-      for (const std::string& line : lines) texts.push_back(ids_of_line(session, o, o.lines, line, ++number));
+      for (const std::string& line : lines) {
+        texts.push_back(ids_of_line(session, o, o.lines, line, ++number,
+                                    [&](const std::string& given) { return config.prepared(given); }));
+      }
       encode_all(std::move(texts));
     }
   }
+  if (n_cut > 0) note(fmt::format("{} of the texts were cut to {} tokens", grouped(n_cut), config.max_tokens));
   output.finish();
 }
 
@@ -94,6 +105,8 @@ void add_encode(Command& program) {
   command.add_flag("--lines", o->lines, "Read a JSON string, or a list of ids, from each line of stdin");
   add_choice(command, "--pool", o->pool, {"mean", "cls", "max", "last", "pooler"},
              "How rows become one vector: mean, cls, max, last or pooler (default: the model's, else mean)");
+  command.add_option("--prompt-name", o->prompt_name,
+                     "Put this prompt of config_sentence_transformers.json before each text (default: the model's)");
   command.add_flag("--no-normalize", o->no_normalize, "Do not divide vectors by their lengths");
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to encode at once (default: 32)", 1, 4096);
   command.add_option("--out", o->out, "Also write the vectors to this .npy file: float32 [n, d_model]");

@@ -62,6 +62,8 @@ void add_common(Command& command, Options& o) {
   command.add_option(
       "--pattern", o.tokenizer_options.pattern,
       "Regex that splits text into words, for tokenizers of tiktoken ranks (default: the published one)");
+  command.add_option("--source-lang", o.tokenizer_options.source_lang,
+                     "The language of source texts, as in fra_Latn: NLLB, M2M-100, mBART (default: the tokenizer's)");
   add_choice(
       command, "--compute", o.compute, {"auto", "f32", "int8", "bf16"},
       "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "

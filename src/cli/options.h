@@ -55,7 +55,8 @@ struct Options {
   bool has_target_ids() const { return !target_ids.empty(); }
 };
 
-/// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
+/// Adds --threads, --seed, --json, --tokenizer, --pattern, --source-lang, --compute, --kv, --allow-config-key,
+/// --allow-tensor.
 void add_common(Command& command, Options& options);
 /// Adds --adapter, for commands that run a model.
 void add_adapters(Command& command, Options& options);

@@ -121,7 +121,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   model.model = session.checkpoint.model.get();
   model.can_inspect = !o.no_inspect;
   model.max_trace_bytes = o.max_trace_mib << 20;
-  model.sentences = read_sentence_config(session.checkpoint.tokenizer_path);
+  model.sentences = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);
   return model;
 }
 

@@ -70,11 +70,13 @@ std::string one_line(std::string text) {
 }
 
 std::vector<std::int32_t> ids_of_line(const Session& session, const Options& o, bool is_json, const std::string& line,
-                                      std::int64_t number) {
+                                      std::int64_t number,
+                                      const std::function<std::string(const std::string&)>& prepare) {
   const std::string where = fmt::format("line {}", number);
   const auto encode = [&](const std::string& text) {
     if (session.tokenizer == nullptr) throw BadInput(where, "no tokenizer was opened: give ids, or --tokenizer");
-    return session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+    return session.tokenizer->encode(prepare ? prepare(text) : text,
+                                     o.no_special ? SpecialTokens::none : SpecialTokens::apply);
   };
   if (!is_json) return encode(line);
   const Json json = parse_json(line, where);

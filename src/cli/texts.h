@@ -1,6 +1,8 @@
 // Texts from the command line or from the lines of stdin.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,9 +33,10 @@ std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pai
 /// The text with spaces for line breaks: a line for a line.
 std::string one_line(std::string text);
 
-/// The ids of a line: those of its text; with `is_json`, of the string or the list of ids that it holds as JSON. Throws
-/// BadInput for any other JSON, naming the line.
+/// The ids of a line: those of its text; with `is_json`, of the string or the list of ids that it holds as JSON.
+/// `prepare`, if there is one, makes the text that is tokenized. Throws BadInput for any other JSON, naming the line.
 std::vector<std::int32_t> ids_of_line(const Session& session, const Options& options, bool is_json,
-                                      const std::string& line, std::int64_t number);
+                                      const std::string& line, std::int64_t number,
+                                      const std::function<std::string(const std::string&)>& prepare = {});
 
 }  // namespace vitrine::cli

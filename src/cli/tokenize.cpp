@@ -80,6 +80,17 @@ void run_tokenize(const TokenizeOptions& o) {
 
 bool is_id_list(const std::string& text) { return text.find_first_not_of("0123456789,-") == std::string::npos; }
 
+/// The text of ids with the special tokens among them, where the format spells them.
+std::string spelled(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  std::string text;
+  std::optional<std::int32_t> previous;
+  for (const std::int32_t id : ids) {
+    text += tokenizer.spelled_after(previous, id);
+    if (!tokenizer.spelled_after(std::nullopt, id).empty() || !tokenizer.keeps_start(id)) previous = id;
+  }
+  return text;
+}
+
 void run_detokenize(const DetokenizeOptions& o) {
   if (o.first.empty()) throw MissingArgument("ID");
   const bool has_path = !is_id_list(o.first);
@@ -93,7 +104,7 @@ void run_detokenize(const DetokenizeOptions& o) {
                                         : has_path           ? o.first
                                                              : default_model(),
                                         o.tokenizer_options);
-  const std::string text = (o.as_target ? tokenizer->target() : *tokenizer).decode(ids);
+  const std::string text = spelled(o.as_target ? tokenizer->target() : *tokenizer, ids);
   if (o.json) return print_json({{"text", text}});
   print(is_terminal(1) ? text + "\n" : text);
 }

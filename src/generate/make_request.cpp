@@ -31,11 +31,16 @@ bool wants_to_sample(const GenerateOptions& caller) {
 std::optional<std::int32_t> language_id(const GenerateOptions& caller, const Tokenizer* tokenizer) {
   if (!caller.target_lang || caller.target_lang->empty()) return std::nullopt;
   if (tokenizer == nullptr) throw BadInput("--target-lang", "the piece of a token needs a tokenizer");
-  const Tokenizer& target = tokenizer->target();
-  for (std::int32_t id = 0; id < target.vocab_size(); ++id) {
-    if (target.piece(id) == *caller.target_lang) return id;
+  return language_token(tokenizer->target(), *caller.target_lang, "--target-lang");
+}
+
+void set_source(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
+                GenerateRequest& request) {
+  if (const std::string language = caller.source_lang.value_or(""); !language.empty()) {
+    if (model.tokenizer == nullptr) throw BadInput("--source-lang", "the token of a language needs a tokenizer");
+    set_source_language(*model.tokenizer, language, ids);
   }
-  throw BadInput("--target-lang", "the vocabulary has no token {}", *caller.target_lang);
+  request.source = std::move(ids);
 }
 
 void set_texts(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
@@ -44,14 +49,14 @@ void set_texts(const RequestDefaults& model, std::vector<std::int32_t> ids, cons
   const std::vector<std::int32_t> given = caller.prefix_ids.value_or(std::vector<std::int32_t>());
   const bool has_prefix = !text.empty() || !given.empty();
   if (!model.has_encoder) {
-    if (has_prefix || !caller.target_lang.value_or("").empty()) {
+    if (has_prefix || !caller.target_lang.value_or("").empty() || !caller.source_lang.value_or("").empty()) {
       throw BadInput("--prefix", "the model has no encoder: the text is what it continues");
     }
     request.prompt = std::move(ids);
     return;
   }
   if (!text.empty() && !given.empty()) throw BadInput("--prefix", "expected --prefix or --prefix-ids, got both");
-  request.source = std::move(ids);
+  set_source(model, std::move(ids), caller, request);
   request.prompt = {start_id(model)};
   const std::optional<std::int32_t> language = language_id(caller, model.tokenizer);
   request.rules.forced_first = language ? language : model.search.forced_first;

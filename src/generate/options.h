@@ -29,6 +29,7 @@ struct GenerateOptions {
   /// The beginning of what an encoder–decoder writes: a text, or ids without the start symbol; both: BadInput.
   std::optional<std::string> prefix{};
   std::optional<std::vector<std::int32_t>> prefix_ids{};
+  std::optional<std::string> source_lang{};  ///< The language of the source text; absent: the tokenizer's.
   std::optional<std::string> target_lang{};  ///< The piece of the language's token, which comes first.
   std::optional<double> temperature{};       ///< These are members of SamplingConfig.
   std::optional<int> top_k{};
@@ -181,6 +182,7 @@ inline const std::vector<OptionRow>& option_rows() {
        .place = &O::prefix_ids,
        .in = kInGenerate | kInTranslate | kInC,
        .about = "Its token ids, without the start symbol"},
+      {.name = "source_lang", .place = &O::source_lang, .in = kInC | kInPython},  // a common option of the program
       {.name = "target_lang",
        .place = &O::target_lang,
        .in = kInSearch,

@@ -14,8 +14,10 @@ Prompt prompt_of(const ServedModel& model, const Json& value, const std::string&
   Prompt prompt;
   if (value.is_string()) {
     prompt.text = value.get<std::string>();
-    prompt.ids = or_bos(tokenizer_of(model, where).encode(*prompt.text, policy), model.defaults);
-    if (sentences != nullptr) prompt.ids = truncated(std::move(prompt.ids), *sentences);
+    const std::string text = sentences != nullptr ? sentences->prepared(*prompt.text) : *prompt.text;
+    prompt.ids = or_bos(tokenizer_of(model, where).encode(text, policy), model.defaults);
+    const bool is_short = sentences != nullptr && sentences->max_tokens < model.max_seq_len;  // by the folder's choice
+    if (is_short) prompt.ids = truncated(std::move(prompt.ids), *sentences);
   } else {
     prompt.ids = read_ids(value, where, model.vocab_size);
   }

@@ -83,6 +83,24 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
+std::int32_t language_token(const Tokenizer& tokenizer, const std::string& language, std::string_view option) {
+  const std::string between = "__" + language + "__";
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string piece = tokenizer.piece(id);
+    if (piece == language || piece == between) return id;
+  }
+  throw BadInput(option, "the vocabulary has no token {}", language);
+}
+
+void set_source_language(const Tokenizer& tokenizer, const std::string& language, std::vector<std::int32_t>& ids) {
+  const std::optional<std::int64_t> place = tokenizer.language_place();
+  const std::int64_t at = place.value_or(0) < 0 ? std::ssize(ids) + *place : place.value_or(0);
+  if (!place || at < 0 || at >= std::ssize(ids)) {
+    throw BadInput("--source-lang", "the tokenizer does not mark texts with their language");
+  }
+  ids[static_cast<std::size_t>(at)] = language_token(tokenizer, language, "--source-lang");
+}
+
 std::string Detokenizer::push(std::int32_t id) {
   std::string bytes = tokenizer_->bytes_after(previous_, id);
   if (!tokenizer_->keeps_start(id)) previous_ = id;

@@ -81,6 +81,14 @@ class Tokenizer {
   /// The bytes that `id` adds to a text whose last token is `previous`, or to an empty text.
   virtual std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const { return bytes(id); }
 
+  /// The same with special tokens as the vocabulary spells them, where the format has a rule for that.
+  virtual std::string spelled_after(std::optional<std::int32_t> previous, std::int32_t id) const {
+    return bytes_after(previous, id);
+  }
+
+  /// Where encode() puts the token of a text's language: an index, below 0 from the end; none if it puts none.
+  virtual std::optional<std::int64_t> language_place() const { return std::nullopt; }
+
   /// Whether the token after a leading `id` is decoded like the first one. (SentencePiece drops the dummy prefix after
   /// control tokens, too.)
   virtual bool keeps_start(std::int32_t /*id*/) const { return false; }
@@ -132,8 +140,17 @@ class Detokenizer {
 
 /// Settings that some tokenizer files lack.
 struct TokenizerOptions {
-  std::string pattern;  ///< The regex that splits text into words, for tiktoken ranks; "": the published one.
+  std::string pattern;      ///< The regex that splits text into words, for tiktoken ranks; "": the published one.
+  std::string source_lang;  ///< The language of source texts, of those that the tokenizer marks; "": the files' one.
 };
+
+/// The id of the token of a language: `language` itself, or the form `__fr__` of M2M-100. Throws BadInput if there is
+/// no such token; `option` names the language in errors.
+std::int32_t language_token(const Tokenizer& tokenizer, const std::string& language, std::string_view option);
+
+/// Marks the ids of a source text, which encode() has made, with another language. Throws BadInput if they have no
+/// mark.
+void set_source_language(const Tokenizer& tokenizer, const std::string& language, std::vector<std::int32_t>& ids);
 
 /// Opens the tokenizer at `path`, a file or a folder. Detects the format from the contents. Throws BadInput if there is
 /// no tokenizer, Unsupported for a known format that is not supported, BadCheckpoint for a malformed file.

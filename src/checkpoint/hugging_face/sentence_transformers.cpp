@@ -1,9 +1,13 @@
 #include "checkpoint/hugging_face/sentence_transformers.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "tokenizer/read/tokenizer_folder.h"
+#include "tokenizer/unicode.h"
 
 namespace vitrine {
 namespace {
@@ -11,13 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The kind of pooling that 1_Pooling/config.json selects, one of those that are supported.
-std::string read_pooling(const std::string& path) {
+std::string read_pooling(const std::string& path, bool& pools_prompt) {
   constexpr std::pair<const char*, const char*> kModes[] = {{"pooling_mode_cls_token", "cls"},
                                                             {"pooling_mode_mean_tokens", "mean"},
                                                             {"pooling_mode_max_tokens", "max"},
                                                             {"pooling_mode_lasttoken", "last"}};
   const Json json = read_json_file(path);
   ConfigReader c(json, path);
+  pools_prompt = c.flag_or("include_prompt", true);
   for (const char* key : {"pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"}) c.refuse(key);
   if (const std::string mode = c.text_or("pooling_mode", ""); !mode.empty()) {
     if (mode == "lasttoken") return "last";
@@ -34,13 +39,10 @@ std::string read_pooling(const std::string& path) {
   return found;
 }
 
-}  // namespace
-
-SentenceConfig read_sentence_config(const std::string& folder) {
-  SentenceConfig config;
+void read_modules(const std::string& folder, SentenceConfig& config) {
   const fs::path modules = fs::path(folder) / "modules.json";
   std::error_code error;
-  if (!fs::exists(modules, error)) return config;
+  if (!fs::exists(modules, error)) return;
   const Json list = read_json_file(modules.string());
   if (!list.is_array()) throw BadCheckpoint(modules.string(), "expected a list of modules");
   config.normalize = false;
@@ -49,26 +51,83 @@ SentenceConfig read_sentence_config(const std::string& folder) {
     const std::string type = c.text_or("type", ""), path = c.text_or("path", "");
     const std::string kind = type.substr(type.rfind('.') + 1);
     if (kind == "Pooling") {
-      config.pooling = read_pooling((fs::path(folder) / fs::path(path).filename() / "config.json").string());
+      const fs::path file = fs::path(folder) / fs::path(path).filename() / "config.json";
+      config.pooling = read_pooling(file.string(), config.pools_prompt);
     } else if (kind == "Normalize") {
       config.normalize = true;
     } else if (kind != "Transformer") {
       throw Unsupported(modules.string(), "module {} is not supported", type);
     }
   }
-  const fs::path sizes = fs::path(folder) / "sentence_bert_config.json";
-  if (!fs::exists(sizes, error)) return config;
-  const Json json = read_json_file(sizes.string());
-  ConfigReader c(json, sizes.string());
-  config.max_tokens = c.optional_size("max_seq_length");
-  config.lowercase = c.flag_or("do_lower_case", false);
+}
+
+/// The prompts of config_sentence_transformers.json, and the one that is used without a name.
+void read_prompts(const std::string& folder, SentenceConfig& config) {
+  const std::string path = (fs::path(folder) / "config_sentence_transformers.json").string();
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  const Json json = read_json_file(path);
+  const JsonFields fields(json, "the configuration", path);
+  if (const Json* prompts = fields.find("prompts"); prompts != nullptr) {
+    const JsonFields texts(*prompts, "prompts", path);
+    for (const auto& [name, text] : prompts->items()) {
+      if (!text.is_null()) config.prompts[name] = texts.string(name);
+    }
+  }
+  const std::string name = fields.string("default_prompt_name", "");
+  if (!name.empty()) config.use_prompt(name, path);
+}
+
+/// The number of tokens that a tokenizer puts after every text.
+std::int64_t suffix_of(const Tokenizer& tokenizer) {
+  const auto empty = tokenizer.encode("", SpecialTokens::apply), text = tokenizer.encode("a", SpecialTokens::apply);
+  return std::mismatch(empty.rbegin(), empty.rend(), text.rbegin(), text.rend()).first - empty.rbegin();
+}
+
+}  // namespace
+
+void SentenceConfig::use_prompt(const std::string& name, std::string_view where) {
+  const auto found = prompts.find(name);
+  if (found == prompts.end()) {
+    std::string names;
+    for (const auto& [known, text] : prompts) names += (names.empty() ? "" : ", ") + known;
+    throw BadInput(where, "expected the name of a prompt ({}), got {}", names.empty() ? "there is none" : names, name);
+  }
+  if (!pools_prompt && !found->second.empty()) {
+    throw Unsupported(where, "the prompt {}: pooling without the rows of a prompt is not supported", name);
+  }
+  prompt = found->second;
+}
+
+std::string SentenceConfig::prepared(const std::string& text) const {
+  return lowercase ? vitrine::lowercase(prompt + text) : prompt + text;
+}
+
+SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* tokenizer, std::int64_t context) {
+  SentenceConfig config;
+  config.max_tokens = context;
+  if (tokenizer != nullptr) config.n_suffix = suffix_of(*tokenizer);
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return config;
+  read_modules(path, config);
+  read_prompts(path, config);
+  const std::string sizes = (fs::path(path) / "sentence_bert_config.json").string();
+  std::optional<std::int64_t> length;
+  if (fs::exists(sizes, error)) {
+    const Json json = read_json_file(sizes);
+    ConfigReader c(json, sizes);
+    length = c.optional_size("max_seq_length");
+    config.lowercase = c.flag_or("do_lower_case", false);
+  }
+  if (!length) length = model_max_length(read_tokenizer_folder(path));
+  config.max_tokens = std::min(context, length.value_or(context));
   return config;
 }
 
 std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config) {
-  if (!config.max_tokens || std::ssize(ids) <= *config.max_tokens) return ids;
-  const auto keep = static_cast<std::ptrdiff_t>(*config.max_tokens) - 1;  // and the last, which ends the text
-  ids.erase(ids.begin() + keep, ids.end() - 1);
+  if (std::ssize(ids) <= config.max_tokens) return ids;
+  const std::int64_t suffix = std::min(config.n_suffix, config.max_tokens);
+  ids.erase(ids.begin() + (config.max_tokens - suffix), ids.end() - suffix);
   return ids;
 }
 

@@ -63,8 +63,8 @@ std::unique_ptr<const Tokenizer> load_pair(const std::string& vocab, const std::
   return make_json_tokenizer(parse_vocab_and_merges(vocab_file->text(), vocab, merges_file->text(), merges), merges);
 }
 
-std::unique_ptr<const Tokenizer> load_by_config(const TokenizerFolder& folder) {
-  return make_json_tokenizer(folder_document(folder), folder.vocabulary);
+std::unique_ptr<const Tokenizer> load_by_config(const TokenizerFolder& folder, const TokenizerOptions& options) {
+  return make_json_tokenizer(folder_document(folder), folder.vocabulary, options.source_lang);
 }
 
 /// Whether the file begins with a small int32 (max_token_length). The third and fourth bytes of the other formats are
@@ -92,7 +92,7 @@ bool is_llama2c_model(std::string_view text) {
 
 std::unique_ptr<const Tokenizer> load_file(const std::string& path, const TokenizerOptions& options) {
   if (path.ends_with("vocab.txt")) {
-    return load_by_config(read_tokenizer_folder(std::filesystem::path(path).parent_path().string(), path));
+    return load_by_config(read_tokenizer_folder(std::filesystem::path(path).parent_path().string(), path), options);
   }
   const auto file = MappedFile::open(path);
   const std::string_view text = file->text();
@@ -107,7 +107,7 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   if (is_tiktoken(text)) return parse_tiktoken(text, options.pattern, path);
   if (is_json(text)) {
     return is_vocab_json(text) ? load_pair(path, sibling(path, "vocab.json", "merges.txt"))
-                               : parse_tokenizer_json(text, path);
+                               : parse_tokenizer_json(text, path, options.source_lang);
   }
   if (text.starts_with("#version")) return load_pair(sibling(path, "merges.txt", "vocab.json"), path);
 
@@ -123,7 +123,7 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
   if (!has("tokenizer.bin") && has("tokenizer.json") && has("target_tokenizer.json")) {
     const auto source = MappedFile::open(file("tokenizer.json")),
                target = MappedFile::open(file("target_tokenizer.json"));
-    return parse_tokenizer_json(source->text(), file("tokenizer.json"),
+    return parse_tokenizer_json(source->text(), file("tokenizer.json"), options.source_lang,
                                 parse_tokenizer_json(target->text(), file("target_tokenizer.json")));
   }
   if (has("tokenizer.bin")) return load_file(file("tokenizer.bin"), options);
@@ -131,12 +131,15 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
     return load_marian_tokenizer(path);
   }
   const TokenizerFolder folder = read_tokenizer_folder(path);
+  if (folder.class_name == "M2M100Tokenizer" && has("sentencepiece.bpe.model") && has("vocab.json")) {
+    return load_m2m100_tokenizer(path, options.source_lang);
+  }
   if (folder.vocabulary.empty()) {
     throw BadInput(path,
                    "expected tokenizer.json, tokenizer.model, spiece.model, sentencepiece.bpe.model, vocab.json with "
                    "merges.txt, source.spm with target.spm, vocab.txt or tokenizer.bin, got none");
   }
-  if (!is_plain(folder)) return load_by_config(folder);
+  if (!is_plain(folder)) return load_by_config(folder, options);
   return has("vocab.json") && folder.vocabulary == file("vocab.json")
              ? load_pair(file("vocab.json"), file("merges.txt"))
              : load_file(folder.vocabulary, options);
@@ -181,7 +184,11 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
 
 std::unique_ptr<const Tokenizer> load_tokenizer(const std::string& path, const TokenizerOptions& options) {
   std::error_code error;
-  return std::filesystem::is_directory(path, error) ? load_folder(path, options) : load_file(path, options);
+  auto tokenizer = std::filesystem::is_directory(path, error) ? load_folder(path, options) : load_file(path, options);
+  if (!options.source_lang.empty() && !tokenizer->language_place()) {
+    throw BadInput("--source-lang", "the tokenizer {} does not mark texts with their language", path);
+  }
+  return tokenizer;
 }
 
 }  // namespace vitrine

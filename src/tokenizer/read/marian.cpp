@@ -21,7 +21,9 @@ namespace {
 struct MarianConfig {
   std::string unk = "<unk>", eos = "</s>", pad = "<pad>";
   bool separate_vocabs = false;
-  Json added;         // "added_tokens_decoder", in the form of a tokenizer.json
+  Json added;                        // "added_tokens_decoder", in the form of a tokenizer.json
+  std::vector<std::string> special;  // the other special tokens
+  std::string source_language = "en", language_codes = "m2m100";
   std::string where;  // the file
 };
 
@@ -30,6 +32,7 @@ struct MarianVocabulary {
   PieceTable pieces;
   AddedTokens added;
   std::int32_t unk = 0, eos = 0;
+  std::optional<std::int32_t> language = std::nullopt;  // of M2M-100's texts, which begin with its token
 };
 
 class MarianTokenizer final : public Tokenizer {
@@ -43,6 +46,9 @@ class MarianTokenizer final : public Tokenizer {
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<std::int32_t> bos() const override { return std::nullopt; }
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
+  std::optional<std::int64_t> language_place() const override {
+    return vocabulary_.language ? std::optional<std::int64_t>(0) : std::nullopt;
+  }
 
  private:
   std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
@@ -74,7 +80,7 @@ std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, const S
   std::vector<std::int32_t> ids;
   const auto put = [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, ids, recorder); };
   const auto encode_text = [&](std::string_view part) {
-    if (rule.policy != SpecialTokens::none && part.starts_with(">>")) {
+    if (rule.policy != SpecialTokens::none && !vocabulary_.language && part.starts_with(">>")) {
       const std::size_t end = part.find("<<");
       const std::size_t length = end == part.npos ? 0 : end + 2;
       if (length > 0) put(id_of(part.substr(0, length)));
@@ -82,6 +88,9 @@ std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, const S
     }
     encode_part(part, ids, recorder);
   };
+  if (rule.policy == SpecialTokens::apply && vocabulary_.language) {
+    add_token(*vocabulary_.language, Explanation::Token::From::policy, ids, recorder);
+  }
   vocabulary_.added.split_raw(text, rule, encode_text, put);
   if (rule.policy == SpecialTokens::apply) {
     add_token(vocabulary_.eos, Explanation::Token::From::policy, ids, recorder);
@@ -143,7 +152,13 @@ MarianConfig marian_config(const std::string& path) {
   config.separate_vocabs = fields.boolean("separate_vocabs", false);
   config.added = folder.added;
   config.where = folder.config_path;
+  config.source_language = fields.string("src_lang", "en");
+  config.language_codes = fields.string("language_codes", "m2m100");
+  if (const Json* extra = fields.find("extra_special_tokens"); extra != nullptr && extra->is_array()) {
+    for (const Json& token : *extra) config.special.push_back(token_text(token, config.where));
+  }
   for (const auto& [name, token] : folder.named) {
+    config.special.push_back(token_text(token, config.where));
     if (name == "unk_token") config.unk = token_text(token, config.where);
     if (name == "eos_token") config.eos = token_text(token, config.where);
     if (name == "pad_token") config.pad = token_text(token, config.where);
@@ -187,6 +202,34 @@ std::unique_ptr<const Tokenizer> load_marian_tokenizer(const std::string& folder
   auto target = std::make_unique<MarianTokenizer>(model("target.spm"), std::move(target_vocabulary), nullptr);
   return std::make_unique<MarianTokenizer>(
       model("source.spm"), marian_vocabulary(file("vocab.json"), config, config.added), std::move(target));
+}
+
+std::unique_ptr<const Tokenizer> load_m2m100_tokenizer(const std::string& folder, const std::string& language) {
+  const auto file = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
+  MarianConfig config = marian_config(folder);
+  for (const std::string& usual : {std::string("<s>"), config.unk, config.eos, config.pad}) {
+    config.special.push_back(usual);
+  }
+  MarianVocabulary vocabulary = marian_vocabulary(file("vocab.json"), config, Json());
+  PieceTable& pieces = vocabulary.pieces;
+  for (const std::string& code : m2m100_languages(config.language_codes)) {
+    pieces.add("__" + code + "__", pieces.size(), true);
+  }
+  std::vector<AddedToken> tokens = parse_added_tokens(config.added, pieces, config.where);
+  for (const std::string& name : config.special) {
+    const std::int32_t id = pieces.find(name);
+    const auto is_it = [&](const AddedToken& token) { return token.id == id; };
+    if (id == kNoId || std::any_of(tokens.begin(), tokens.end(), is_it)) continue;
+    tokens.push_back({id, name, false, false, false, false, true});
+  }
+  vocabulary.added = AddedTokens(std::move(tokens), nullptr);
+  const std::string mark = "__" + (language.empty() ? config.source_language : language) + "__";
+  const std::int32_t known = pieces.find(mark), spelled = pieces.find(language);
+  vocabulary.language = known != kNoId ? known : spelled;
+  if (*vocabulary.language == kNoId) throw BadInput("--source-lang", "the vocabulary has no token {}", mark);
+  const std::string model = file("sentencepiece.bpe.model");
+  return std::make_unique<MarianTokenizer>(parse_sentencepiece_model(MappedFile::open(model)->bytes(), model),
+                                           std::move(vocabulary), nullptr);
 }
 
 }  // namespace vitrine

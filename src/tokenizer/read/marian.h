@@ -20,4 +20,9 @@ namespace vitrine {
 /// for options of the SentencePiece library.
 std::unique_ptr<const Tokenizer> load_marian_tokenizer(const std::string& folder);
 
+/// Opens a folder of M2M-100: sentencepiece.bpe.model, whose pieces have their ids in vocab.json, followed by the
+/// tokens of the languages (`__fr__`). A text begins with the token of `language`; "": that of the configuration, else
+/// English. Throws the same, and BadInput for an unknown language.
+std::unique_ptr<const Tokenizer> load_m2m100_tokenizer(const std::string& folder, const std::string& language);
+
 }  // namespace vitrine

@@ -31,6 +31,12 @@ constexpr std::string_view kNllbLanguages =
     "tso_Latn tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab uzn_Latn vec_Latn "
     "vie_Latn war_Latn wol_Latn xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zul_Latn";
 
+constexpr std::string_view kM2m100Languages =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht "
+    "hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
+    "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu";
+constexpr std::string_view kWmt21Languages = "en ha is ja cs ru zh de";
+
 /// The words of a list.
 std::vector<std::string> words_of(std::string_view list) {
   std::vector<std::string> words;
@@ -288,6 +294,10 @@ bool has_word(std::string_view list, std::string_view word) {
 }
 
 }  // namespace
+
+std::vector<std::string> m2m100_languages(std::string_view set) {
+  return words_of(set == "wmt21" ? kWmt21Languages : kM2m100Languages);
+}
 
 const TokenizerClass* find_tokenizer_class(std::string_view name) {
   if (name.ends_with("Fast")) name.remove_suffix(4);

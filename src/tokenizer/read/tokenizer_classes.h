@@ -42,6 +42,9 @@ struct TokenizerClass {
 /// has no pipeline of its own here.
 const TokenizerClass* find_tokenizer_class(std::string_view name);
 
+/// The codes of M2M-100's languages, in the order of their ids; `set` is "m2m100" or "wmt21".
+std::vector<std::string> m2m100_languages(std::string_view set);
+
 /// The class of a model_type of config.json: "" if transformers registers none, "TokenizersBackend" if tokenizer.json
 /// is used as it is. `is_misnamed`: tokenizer_class of published folders is known to be wrong and does not count.
 std::string_view tokenizer_class_of(std::string_view model_type);

@@ -63,6 +63,13 @@ std::string class_of(const TokenizerFolder& folder, const Json& model, bool is_b
   return is_misnamed(type) ? registered : named;
 }
 
+/// A byte-level tokenizer.json of another class is used as it is. (transformers does this for LlamaTokenizer only;
+/// other classes divide byte-level pieces at characters that these do not have.)
+bool has_byte_level_pipeline(const TokenizerFolder& folder) {
+  const JsonFields config(folder.config, "the configuration", folder.config_path);
+  return folder.rules->pipeline(config, nullptr)["decoder"]["type"] == "ByteLevel";
+}
+
 std::string vocabulary_of(const fs::path& folder) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                            "sentencepiece.model", "vocab.json", "vocab.txt"}) {
@@ -105,7 +112,8 @@ void read_added_tokens(const TokenizerFiles& files, TokenizerFolder& folder) {
     std::vector<std::string> special;
     for (const char* role : kTokenRoles) {
       const auto found = folder.config.find(role);
-      if (found != folder.config.end() && !found->is_null()) special.push_back(token_text(*found, folder.config_path, role));
+      if (found != folder.config.end() && !found->is_null())
+        special.push_back(token_text(*found, folder.config_path, role));
     }
     for (const Json& token : list_of(folder.config, "extra_special_tokens")) {
       special.push_back(token_text(token, folder.config_path));
@@ -173,10 +181,13 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
   const std::string found = vocabulary.empty() ? vocabulary_of(path) : vocabulary;
   const bool is_byte_level = found.ends_with("tokenizer.json") &&
                              MappedFile::open(found)->text().find("\"ByteLevel\"") != std::string_view::npos;
-  return make_tokenizer_folder(
-      path, found,
-      {file("tokenizer_config.json"), file("special_tokens_map.json"), file("added_tokens.json"), file("config.json")},
-      is_byte_level);
+  TokenizerFiles files = {file("tokenizer_config.json"), file("special_tokens_map.json"), file("added_tokens.json"),
+                          file("config.json")};
+  TokenizerFolder folder = make_tokenizer_folder(path, found, std::move(files), is_byte_level);
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
+    folder.is_configured |= is_file(fs::path(path) / name);
+  }
+  return folder;
 }
 
 TokenizerFolder make_tokenizer_folder(const std::string& path, const std::string& vocabulary, TokenizerFiles files,
@@ -195,6 +206,7 @@ TokenizerFolder make_tokenizer_folder(const std::string& path, const std::string
   if (folder.rules == nullptr && folder.vocabulary.ends_with("vocab.txt") && folder.class_name.empty()) {
     folder.rules = find_tokenizer_class("BertTokenizer");
   }
+  if (is_byte_level && folder.rules != nullptr && !has_byte_level_pipeline(folder)) folder.rules = nullptr;
   read_added_tokens(files, folder);
   name_tokens(folder);
   return folder;
@@ -203,7 +215,7 @@ TokenizerFolder make_tokenizer_folder(const std::string& path, const std::string
 bool is_plain(const TokenizerFolder& folder) {
   const bool is_tiktoken = folder.vocabulary.ends_with(".model") &&
                            !MappedFile::open(folder.vocabulary)->text().starts_with('\n');  // not SentencePiece
-  return is_tiktoken || (folder.config.empty() && folder.added.empty() && folder.rules == nullptr);
+  return is_tiktoken || (!folder.is_configured && folder.rules == nullptr);
 }
 
 std::optional<std::int64_t> model_max_length(const TokenizerFolder& folder) {

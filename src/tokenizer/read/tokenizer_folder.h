@@ -26,6 +26,7 @@ struct TokenizerFolder {
   std::string vocabulary;                 ///< The file with the vocabulary; "": there is none.
   std::string class_name;                 ///< Of transformers; "": no file names one.
   const TokenizerClass* rules = nullptr;  ///< The class's own pipeline; null: that of `vocabulary`.
+  bool is_configured = false;             ///< Another file than the vocabulary and config.json exists.
   Json config = Json::object();           ///< tokenizer_config.json, or special_tokens_map.json where that counts.
   std::string config_path;                ///< For errors.
   Json added = Json::array();  ///< Of added_tokens_decoder or added_tokens.json, in the form of tokenizer.json.

@@ -28,13 +28,31 @@ struct Parts {
   std::unique_ptr<const Tokenizer> target = nullptr;  // null: the tokenizer itself
 };
 
+/// Whether a token names a language as in NLLB ("fra_Latn"), mBART ("fr_XX") or M2M-100 ("__fr__").
+bool is_language_code(std::string_view text) {
+  const auto all = [](std::string_view part, char first, char last) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), [&](char c) { return c >= first && c <= last; });
+  };
+  if (text.size() > 4 && text.starts_with("__") && text.ends_with("__")) {
+    return all(text.substr(2, text.size() - 4), 'a', 'z');
+  }
+  const std::size_t end = text.find('_');
+  if (end == text.npos || end < 2 || end > 3 || !all(text.substr(0, end), 'a', 'z')) return false;
+  const std::string_view region = text.substr(end + 1);
+  return (region.size() == 2 && all(region, 'A', 'Z')) ||
+         (region.size() == 4 && all(region.substr(0, 1), 'A', 'Z') && all(region.substr(1), 'a', 'z'));
+}
+
 class JsonTokenizer final : public Tokenizer {
  public:
   explicit JsonTokenizer(Parts parts);
+  void use_source_language(const std::string& language);
 
   std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
+  std::string spelled_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
+  std::optional<std::int64_t> language_place() const override { return language_place_; }
   bool keeps_start(std::int32_t id) const override { return is_control(id); }
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<std::int32_t> bos() const override { return bos_; }
@@ -63,6 +81,7 @@ class JsonTokenizer final : public Tokenizer {
   bool is_byte_level_;
   std::int64_t vocab_size_;
   std::optional<std::int32_t> bos_;
+  std::optional<std::int64_t> language_place_;
   std::vector<std::int32_t> stop_ids_;  // empty: other files of a checkpoint define them
   mutable ObjectPool<SubwordWorkspace> workspaces_;
 };
@@ -71,7 +90,30 @@ JsonTokenizer::JsonTokenizer(Parts parts) : Tokenizer(std::move(parts.target)), 
   is_byte_level_ = parts_.pre_tokenizers.is_byte_level();
   vocab_size_ = parts_.model->pieces().size();
   for (const AddedToken& token : parts_.added.tokens()) vocab_size_ = std::max(vocab_size_, std::int64_t{token.id} + 1);
-  if (!parts_.post_processor.before.empty()) bos_ = parts_.post_processor.before.front();
+  const std::vector<std::int32_t>&before = parts_.post_processor.before, &after = parts_.post_processor.after;
+  const auto is_language = [this](std::int32_t id) { return is_language_code(piece_view(id)); };
+  if (const auto it = std::find_if(before.begin(), before.end(), is_language); it != before.end()) {
+    language_place_ = it - before.begin();
+  } else if (const auto last = std::find_if(after.begin(), after.end(), is_language); last != after.end()) {
+    language_place_ = last - after.end();
+  }
+  if (!before.empty()) bos_ = before.front();
+}
+
+/// Throws BadInput if the post-processor adds no token of a language, or if there is none of this one.
+void JsonTokenizer::use_source_language(const std::string& language) {
+  PostProcessor& around = parts_.post_processor;
+  std::vector<std::int32_t> added = around.before;
+  added.insert(added.end(), around.after.begin(), around.after.end());
+  if (!language_place_) throw BadInput("--source-lang", "the tokenizer does not mark texts with their language");
+  const std::int32_t from =
+      added[static_cast<std::size_t>(*language_place_ < 0 ? std::ssize(added) + *language_place_ : *language_place_)];
+  const std::int32_t to = language_token(*this, language, "--source-lang");
+  const auto replace = [&](std::vector<std::int32_t>& ids) { std::replace(ids.begin(), ids.end(), from, to); };
+  replace(around.before);
+  replace(around.after);
+  if (!around.pair) return;
+  for (PairPart& part : *around.pair) replace(part.ids);
 }
 
 std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, const SpecialRule& rule,
@@ -170,6 +212,11 @@ std::string JsonTokenizer::bytes(std::int32_t id) const {
   return parts_.decoder(piece, {false, {}});
 }
 
+std::string JsonTokenizer::spelled_after(std::optional<std::int32_t> previous, std::int32_t id) const {
+  const std::string_view piece = piece_view(id);
+  return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
+}
+
 std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
   const std::string_view piece = piece_view(id);
   if (is_control(id)) return "";
@@ -193,11 +240,13 @@ void check_template(const PostProcessor& around, std::int64_t n_pieces, const Ad
 }  // namespace
 
 std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path,
+                                                      const std::string& source_lang,
                                                       std::unique_ptr<const Tokenizer> target) {
-  return make_json_tokenizer(parse_tokenizer_document(file, path), path, std::move(target));
+  return make_json_tokenizer(parse_tokenizer_document(file, path), path, source_lang, std::move(target));
 }
 
 std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document, std::string_view path,
+                                                     const std::string& source_lang,
                                                      std::unique_ptr<const Tokenizer> target) {
   const JsonFields root(document.rest, "the tokenizer", path);
   root.allow({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "model",
@@ -209,9 +258,11 @@ std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document,
   AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
   PostProcessor post_processor = parse_post_processor(part("post_processor"), path);
   check_template(post_processor, model->pieces().size(), added, path);
-  return std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model),
-                                               std::move(added), std::move(post_processor),
-                                               Decoder(part("decoder"), path), std::move(target)});
+  auto tokenizer = std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers),
+                                                         std::move(model), std::move(added), std::move(post_processor),
+                                                         Decoder(part("decoder"), path), std::move(target)});
+  if (!source_lang.empty()) tokenizer->use_source_language(source_lang);
+  return tokenizer;
 }
 
 TokenizerDocument parse_vocab_and_merges(std::string_view vocab, std::string_view vocab_path, std::string_view merges,

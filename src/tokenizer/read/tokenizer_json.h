@@ -14,13 +14,16 @@
 namespace vitrine {
 
 /// Parses the contents of a file, which are not referenced afterwards. `path` names the file in errors. Throws
-/// BadCheckpoint if the file is malformed, Unsupported for unknown components and options. `target` is the tokenizer of
-/// target texts; null: this one.
+/// BadCheckpoint if the file is malformed, Unsupported for unknown components and options. `source_lang` replaces the
+/// language with whose token the file marks texts; "": that one. `target` is the tokenizer of target texts; null: this
+/// one.
 std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view file, std::string_view path,
+                                                      const std::string& source_lang = "",
                                                       std::unique_ptr<const Tokenizer> target = nullptr);
 
 /// The same for a document that was read from another format.
 std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document, std::string_view path,
+                                                     const std::string& source_lang = "",
                                                      std::unique_ptr<const Tokenizer> target = nullptr);
 
 /// Reads GPT-2's pair of files: byte-level BPE with GPT-2's pattern. No special tokens are added; "<|endoftext|>" is
