@@ -5,10 +5,10 @@
 #include "model/dry_run.h"
 #include "serve/completion_reply.h"
 #include "serve/embeddings.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "serve/request_head.h"
 #include "serve/routes.h"
-#include "serve/trace_request.h"
+#include "serve/site_fields.h"
 
 using namespace vitrine;
 

@@ -13,9 +13,9 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "data/baselines.h"
+#include "data/dataset.h"
 #include "data/pack.h"
 #include "data/pairs.h"
-#include "data/split.h"
 #include "tokenizer/train/corpus.h"
 
 namespace vitrine::cli {

@@ -80,12 +80,11 @@ void add_embed(Command& program) {
       ->required()
       ->type_name("");
   add_number<std::int64_t>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1);
-  finish_command(
-      command, o, run_embed,
-      "One word: the tokens whose embeddings have the largest cosine with it. Several words: the cosine of each pair. "
-      "With\n"
-      "+ and -: the tokens nearest to the sum of the embeddings, each normalized to length 1.\n"
-      "Example: vitrine embed gpt2/ '#464' '#3139' '#286'");
+  finish_command(command, o, run_embed,
+                 "One word: the tokens whose embeddings have the largest cosine with it. Several words: the cosine of "
+                 "each pair. With\n"
+                 "+ and -: the tokens nearest to the sum of the embeddings, each normalized to length 1.\n"
+                 "Example: vitrine embed gpt2/ '#464' '#3139' '#286'");
 }
 
 }  // namespace vitrine::cli

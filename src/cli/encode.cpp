@@ -110,11 +110,10 @@ void add_encode(Command& program) {
   command.add_flag("--no-normalize", o->no_normalize, "Do not divide vectors by their lengths");
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to encode at once (default: 32)", 1, 4096);
   command.add_option("--out", o->out, "Also write the vectors to this .npy file: float32 [n, d_model]");
-  finish_command(
-      command, o, run_encode,
-      "TEXT - reads stdin, a text a line. Pooling and normalization of a sentence-transformers folder are the "
-      "defaults.\n"
-      "Example: vitrine encode \"A girl plays in the garden.\" --json");
+  finish_command(command, o, run_encode,
+                 "TEXT - reads stdin, a text a line. Pooling and normalization of a sentence-transformers folder are "
+                 "the defaults.\n"
+                 "Example: vitrine encode \"A girl plays in the garden.\" --json");
 }
 
 }  // namespace vitrine::cli

@@ -19,8 +19,7 @@
 #include "data/pack.h"
 #include "data/pairs.h"
 #include "generate/evaluate.h"
-#include "generate/evaluate_pairs.h"
-#include "generate/generate_sorted.h"
+#include "generate/generator.h"
 
 namespace vitrine::cli {
 namespace {

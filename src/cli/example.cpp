@@ -116,10 +116,9 @@ void add_example(Command& program) {
   add_choice(command, "--optimizer", o->optimizer, {"sgd", "adamw"}, "The optimizer: sgd or adamw")
       ->capture_default_str();
   add_number<double>(command, "--lr", o->lr, "The learning rate (default: 0.5 for SGD, 0.01 for AdamW)");
-  add_list(
-      command, "--cell", o->cells,
-      "A cell whose arithmetic is written out, as in 'blocks.0.attn.hook_q[0,1]'; the prefix grad: names a gradient, "
-      "new: a parameter after the update; may be given several times");
+  add_list(command, "--cell", o->cells,
+           "A cell whose arithmetic is written out, as in 'blocks.0.attn.hook_q[0,1]'; the prefix grad: names a "
+           "gradient, new: a parameter after the update; may be given several times");
   add_number<int>(command, "--digits", o->style.digits, "Digits after the decimal point (default: 3)", 1, 7);
   add_choice(command, "--format", o->format, {"text", "markdown", "html"}, "The format: text, markdown or html")
       ->capture_default_str();

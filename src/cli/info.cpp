@@ -209,17 +209,16 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
   const bool decodes = !is_bidirectional(s.config);
   const Cost all = account(s.config, workload_of(request_of(o, s), s, Phase::forward)).total;
   const MemoryEstimate memory = estimate_memory(s.config, shown, kPrefillChunk);
-  page.line(fmt::format(
-      "forward: logits of all positions; prefill: of the last; {}train: forward and "
-      "backward.\n"
-      "FLOPs count 2 per multiply-add of products; masks skip {:.1f} % of the FLOPs of forward.\n"
-      "K/V of a sequence: {:.3f} GB, {} bytes per token. Maps (scores, patterns) are never stored and not counted in "
-      "FLOPs/byte.\n"
-      "Memory of prefill: weights {:.2f} GB (mapped), K/V {:.3f} GB, activations {:.3f} GB.",
-      decodes ? fmt::format("decode: one token after {}; ", shown.length - 1) : "",
-      100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
-      grouped(static_cast<std::int64_t>(kv_bytes_per_token(s.config, shown.kv))), gb(memory.weights),
-      gb(memory.kv_cache), gb(memory.activations)));
+  page.line(
+      fmt::format("forward: logits of all positions; prefill: of the last; {}train: forward and backward.\n"
+                  "FLOPs count 2 per multiply-add of products; masks skip {:.1f} % of the FLOPs of forward.\n"
+                  "K/V of a sequence: {:.3f} GB, {} bytes per token. Maps (scores, patterns) are never stored and not "
+                  "counted in FLOPs/byte.\n"
+                  "Memory of prefill: weights {:.2f} GB (mapped), K/V {:.3f} GB, activations {:.3f} GB.",
+                  decodes ? fmt::format("decode: one token after {}; ", shown.length - 1) : "",
+                  100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
+                  grouped(static_cast<std::int64_t>(kv_bytes_per_token(s.config, shown.kv))), gb(memory.weights),
+                  gb(memory.kv_cache), gb(memory.activations)));
 }
 
 void add_ops(Page& page, const InfoOptions& o, const Subject& s) {

@@ -207,18 +207,17 @@ void add_look(Command& program) {
       new_command<LookCommand>(program, "look", "Write a page that shows everything about one text in a model");
   add_model_and_text(command, *o);
   command.add_option("--out", o->out, "The HTML file to write; it needs no other file and no network")->required();
-  add_number<std::int64_t>(command, "--position", o->position,
-                           "The position whose values are followed in detail, from the end if negative (default: the "
-                           "last)");
-  add_list(command, "--words", o->words,
-           "A word of the figures of the embedding, of one token, or #ID; may be given several times (default: the "
-           "text's)");
+  add_number<std::int64_t>(
+      command, "--position", o->position,
+      "The position whose values are followed in detail, from the end if negative (default: the last)");
+  add_list(
+      command, "--words", o->words,
+      "A word of the figures of the embedding, of one token, or #ID; may be given several times (default: the text's)");
   command.add_option("--analogy", o->analogy,
                      "A sum of words of one token, or #ID, such as \"king - man + woman\": shows the nearest tokens");
-  add_list(
-      command, "--cell", o->cells,
-      "A value SITE[index], such as blocks.0.mlp.hook_post[3,7], whose formula and operands are shown; may be given "
-      "several times");
+  add_list(command, "--cell", o->cells,
+           "A value SITE[index], such as blocks.0.mlp.hook_post[3,7], whose formula and operands are shown; may be "
+           "given several times");
   add_list(command, "--set", o->writes,
            "Show a second run with this change of a value, as in trace; may be given several times");
   command.add_option("--corrupted", o->corrupted,

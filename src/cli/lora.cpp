@@ -22,7 +22,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/tokenizer_keys.h"
-#include "generate/divergence.h"
+#include "generate/evaluate.h"
 
 namespace vitrine::cli {
 namespace {

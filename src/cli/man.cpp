@@ -16,9 +16,7 @@ constexpr std::string_view kExitStatus =
 
 constexpr std::string_view kEnvironment =
     ".TP\n.B VITRINE_ISA\nscalar, avx2, avxvnni, avx512 or avx512vnni: the instruction set to use (default: the best "
-    "available). Results "
-    "are "
-    "bitwise\nidentical on all.\n";
+    "available). Results are bitwise\nidentical on all.\n";
 
 /// Escapes what roff would interpret, and characters outside ASCII.
 std::string roff(std::string_view text) {

@@ -107,11 +107,10 @@ std::string sites_page() {
   page +=
       "\nEvery value of a forward that can be read and replaced, in the order in which it is computed, under "
       "TransformerLens's\nlegacy names, as float32. The names of sites inside a layer begin with `blocks.N.`. Which "
-      "sites a model has depends on its\nconfig. In an encoder–decoder `encoder.N.` and `decoder.N.` take the place "
-      "of `blocks.N.`, sites outside the layers have the same\nprefix (`encoder.hook_embed`), those of the head "
-      "none, and the norm before the MLP is `ln3` in the decoder. Letters: T tokens of the pass, S positions so far, H "
-      "query heads, K "
-      "key/value heads, dh head_dim, d d_model,\nV vocab_size.\n\n"
+      "sites a model has depends on its\nconfig. In an encoder–decoder `encoder.N.` and `decoder.N.` take the place of "
+      "`blocks.N.`, sites outside the layers have the same\nprefix (`encoder.hook_embed`), those of the head none, and "
+      "the norm before the MLP is `ln3` in the decoder. Letters: T tokens of the pass, S positions so far, H query "
+      "heads, K key/value heads, dh head_dim, d d_model,\nV vocab_size.\n\n"
       "```\n"
       "$ vitrine trace \"Hi\" --sites 'blocks.0.attn.*' --out values.safetensors\n"
       "$ vitrine trace \"Hi\" --set 'blocks.2.attn.hook_z[:,1]=0' --sites hook_logits --out silenced.safetensors\n"
@@ -119,19 +118,15 @@ std::string sites_page() {
       "```\n\n"
       "With `--gradients` the file also has `SITE_grad` for each value: the gradient of the mean next-token loss with "
       "respect to\nthe value after any modification. No gradient flows through a replaced value; through a scaled "
-      "value "
-      "it is scaled. Token\nids and the choice of experts have no gradient. The gradients of `hook_attn_in` and "
-      "similar "
-      "sites are the contributions of\nthe heads to the gradient of the residual stream; their sum is the contribution "
-      "of "
-      "attention.\n\n";
+      "value it is scaled. Token\nids and the choice of experts have no gradient. The gradients of `hook_attn_in` and "
+      "similar sites are the contributions of\nthe heads to the gradient of the residual stream; their sum is the "
+      "contribution of attention.\n\n";
   page += sites_table([](Site site) {
             return site != AttentionSite::cross_attn_in ? std::optional(SiteId{site, 0}) : std::nullopt;
           }).markdown();
   page +=
       "\n## Cross-attention\n\nBetween attention and the MLP in every layer of a decoder that reads a source. Here the "
-      "T of "
-      "keys and values is the number of\ntokens of the source, and S its length.\n\n";
+      "T of keys and values is the number of\ntokens of the source, and S its length.\n\n";
   page += sites_table([](Site site) {
             return in_cross_attention(site) ? std::optional(BlockSite{0, Stack::decoder, true}(site)) : std::nullopt;
           }).markdown();

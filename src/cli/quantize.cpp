@@ -208,10 +208,9 @@ void add_quantize(Command& program) {
   command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
   command.add_option("OUT", o->out, "The .gguf file to write")->required()->type_name("");
   command
-      .add_option(
-          "--type", o->type,
-          "Type of most matrices: f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, q4_1, "
-          "q4_0, iq4_nl, iq4_xs, q3_k_l, q3_k_m, q3_k_s or q2_k")
+      .add_option("--type", o->type,
+                  "Type of most matrices: f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, "
+                  "q4_1, q4_0, iq4_nl, iq4_xs, q3_k_l, q3_k_m, q3_k_s or q2_k")
       ->required()
       ->choices(type_names(), false)
       ->type_name("TYPE");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/options.h"
+
 namespace vitrine::cli {
 namespace {
 

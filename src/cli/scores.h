@@ -6,8 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
-#include "metrics/bleu.h"
-#include "metrics/chrf.h"
+#include "metrics/translation_scores.h"
 
 namespace vitrine::cli {
 

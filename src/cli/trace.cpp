@@ -93,6 +93,22 @@ void refuse_if_too_large(const TraceOptions& o, const Size& size) {
                       grouped(size.bytes), grouped(static_cast<std::int64_t>(space.available)));
 }
 
+/// Runs the forward, and the backward for --gradients or --of.
+void run_pass(const TraceOptions& o, const Session& session, const GenerateContext& context,
+              const std::optional<Objective>& objective) {
+  Arena arena;
+  Pass pass = session.make_pass(context, arena);
+  pass.logits = {LogitRequest::Rows::range, 0, static_cast<std::int64_t>(session.rows().size()), {}};
+  if (o.gradients) {
+    Gradients of_no_params;
+    backward_from_targets(session, pass, of_no_params);
+  } else if (objective) {
+    backward_from_objective(*session.checkpoint.model, pass, session.tokens(), *objective);
+  } else {
+    session.checkpoint.model->forward(pass, session.tokens());
+  }
+}
+
 void run_trace(const TraceOptions& o) {
   std::vector<SiteWrite> writes;
   for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
@@ -101,7 +117,6 @@ void run_trace(const TraceOptions& o) {
     throw Unsupported("--split", "expected a trace without gradients, which need one process");
   }
   const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_full_session(o);
-  const Model& model = *session.checkpoint.model;
   GenerateContext context = session.context(o);
   const auto n = static_cast<std::int64_t>(session.rows().size());
   std::optional<RowSelection> rows;
@@ -120,7 +135,7 @@ void run_trace(const TraceOptions& o) {
     });
     sites.push_back({{"name", name}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
-  Recorder recorder(o.globs, writes, site_layers(model.config()),
+  Recorder recorder(o.globs, writes, site_layers(session.checkpoint.model->config()),
                     [&](const SiteId& id, const Tensor& value) { add(id, name_of(id), value); });
   if (o.has_gradients()) {
     recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(id, name_of(id) + "_grad", value); });
@@ -137,17 +152,7 @@ void run_trace(const TraceOptions& o) {
   }
 
   context.taps = &recorder;
-  Arena arena;
-  Pass pass = session.make_pass(context, arena);
-  pass.logits = {LogitRequest::Rows::range, 0, n, {}};
-  if (o.gradients) {
-    Gradients of_no_params;
-    backward_from_targets(session, pass, of_no_params);
-  } else if (objective) {
-    backward_from_objective(model, pass, session.tokens(), *objective);
-  } else {
-    model.forward(pass, session.tokens());
-  }
+  run_pass(o, session, context, objective);
   if (!o.is_first()) return;
   recorder.check_all_met();
   writer->commit();

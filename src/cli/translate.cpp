@@ -6,7 +6,7 @@
 #include "cli/generate_options.h"
 #include "cli/output.h"
 #include "cli/texts.h"
-#include "generate/generate_sorted.h"
+#include "generate/generator.h"
 
 namespace vitrine::cli {
 namespace {

@@ -16,8 +16,7 @@ constexpr double kSpread = 0.25;  // the standard deviation of the surviving num
 const char* const kKept = "from the document";
 const char* const kAbout =
     "The example follows an earlier document of which only some matrices have survived. The surviving rows are kept; "
-    "the "
-    "others are drawn at random from the seed. Each row states its origin.";
+    "the others are drawn at random from the seed. Each row states its origin.";
 
 /// Pre-norm LayerNorm, 2 heads of 2 elements, ReLU, biases only in the norms, tied embeddings.
 ModelConfig document_config() {

@@ -46,14 +46,13 @@ std::vector<std::string> opening_of(const WorkedExample& e) {
   for (const std::int32_t id : e.ids) text += e.labels[static_cast<std::size_t>(id)] + " ";
   const std::string& target = e.labels[static_cast<std::size_t>(e.target)];
   std::vector<std::string> opening = {
-      fmt::format(
-          "One training step: the model learns that \"{}\" is followed by \"{}\". The loss is −ln p({}) at the last "
-          "position. {} parameters; {}.",
-          text.substr(0, text.size() - 1), target, target, e.n_params, e.optimizer),
+      fmt::format("One training step: the model learns that \"{}\" is followed by \"{}\". The loss is −ln p({}) at the "
+                  "last position. {} parameters; {}.",
+                  text.substr(0, text.size() - 1), target, target, e.n_params, e.optimizer),
       "A matrix has a row per position of the text, or per output of a product. Indices begin at 0; the label 1.0 "
-      "means "
-      "element 0 of head 1. The arithmetic of one element follows each matrix, with rounded numbers and without terms "
-      "whose first factor is 0. grad:X is the gradient of the loss with respect to X; new:X is X after the update.",
+      "means element 0 of head 1. The arithmetic of one element follows each matrix, with rounded numbers and without "
+      "terms whose first factor is 0. grad:X is the gradient of the loss with respect to X; new:X is X after the "
+      "update.",
       "A finite difference follows each gradient of a parameter: the slope of the loss, fitted to at least 128 losses "
       "around the element, computed by the same float32 forward. It is accurate to about 1e-6 unless the loss curves "
       "sharply. ~ marks a kink of the loss, where no slope exists.",

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "generate/sampler.h"
 #include "generate/score.h"
 
 namespace vitrine {
+
 namespace {
 
 /// The sum of −log p(target) over the rows of logits; the pool computes rows in parallel.
@@ -98,6 +100,107 @@ Evaluation evaluate_windows(const GenerateContext& context, std::span<const std:
     counted = end;
   }
   if (result.tokens == 0) throw BadInput("TEXT", "expected at least one token after another one, got {} tokens", n);
+  return result;
+}
+
+namespace {
+
+constexpr std::size_t kMaxRows = 1 << 11;  // of a pass, unless one pair has more
+
+void check(const GenerateContext& context, const TextPair& pair) {
+  const std::int64_t context_length = context.model->config().max_seq_len;
+  context.check_source(pair.source);
+  context.check_ids(pair.target);
+  if (pair.target.empty()) throw BadInput("eval", "expected at least one token in every target");
+  if (static_cast<std::int64_t>(pair.target.size()) > context_length) {
+    throw BadInput("eval", "a target has {} tokens, the model's context is {}", pair.target.size(), context_length);
+  }
+}
+
+/// Σ −log p of the targets, in one pass.
+double nats_of(const GenerateContext& context, std::span<const TextPair> pairs, std::int32_t start, Arena& arena) {
+  Pass pass = context.make_pass(arena);
+  std::vector<std::int32_t> inputs, targets, sources;
+  for (const TextPair& pair : pairs) {
+    pass.segments.push_back({static_cast<std::int64_t>(inputs.size()), static_cast<std::int64_t>(pair.target.size()), 0,
+                             nullptr, static_cast<int>(pass.sources.size())});
+    pass.sources.push_back({static_cast<std::int64_t>(sources.size()), static_cast<std::int64_t>(pair.source.size())});
+    inputs.push_back(start);
+    inputs.insert(inputs.end(), pair.target.begin(), pair.target.end() - 1);
+    targets.insert(targets.end(), pair.target.begin(), pair.target.end());
+    sources.insert(sources.end(), pair.source.begin(), pair.source.end());
+  }
+  const LossRequest loss{.targets = targets, .weights = {}};
+  LossResult found;
+  pass.training.loss = &loss;
+  pass.training.result = &found;
+  context.forward(pass, {inputs, {}, sources});
+  return found.cross_entropy;
+}
+
+}  // namespace
+
+PairEvaluation evaluate_pairs(const GenerateContext& context, std::span<const TextPair> pairs, std::int32_t start,
+                              const ReportProgress& report) {
+  for (const TextPair& pair : pairs) check(context, pair);
+  PairEvaluation result;
+  Arena arena;
+  for (std::size_t first = 0; first < pairs.size();) {
+    std::size_t end = first, rows = 0;
+    const auto size = [&](std::size_t i) { return pairs[i].source.size() + pairs[i].target.size(); };
+    while (end < pairs.size() && (end == first || rows + size(end) <= kMaxRows)) {
+      rows += size(end);
+      result.tokens += static_cast<std::int64_t>(pairs[end++].target.size());
+    }
+    result.nats += nats_of(context, pairs.subspan(first, end - first), start, arena);
+    first = end;
+    result.pairs = static_cast<std::int64_t>(first);
+    if (report) report(result.pairs, static_cast<std::int64_t>(pairs.size()));
+  }
+  return result;
+}
+
+namespace {
+
+/// log Σ exp(logits)
+double log_sum(std::span<const float> logits) {
+  const auto most = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float x : logits) sum += math::exp(static_cast<double>(x) - most);
+  return most + math::log(sum);
+}
+
+double kl_of(std::span<const float> p, std::span<const float> q) {
+  const double of_p = log_sum(p), of_q = log_sum(q);
+  double kl = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double log_p = static_cast<double>(p[i]) - of_p, log_q = static_cast<double>(q[i]) - of_q;
+    kl += math::exp(log_p) * (log_p - log_q);
+  }
+  return std::max(kl, 0.0);
+}
+
+}  // namespace
+
+Divergence divergence(const GenerateContext& p, const GenerateContext& q, const Tokens& tokens) {
+  std::vector<float> logits;  // of p
+  score(p, tokens, [&](std::int64_t, const Tensor& rows) {
+    logits.insert(logits.end(), rows.values().begin(), rows.values().end());
+  });
+  Divergence result;
+  score(q, tokens, [&](std::int64_t first, const Tensor& rows) {
+    const auto n = static_cast<std::size_t>(rows.row_size());
+    for (std::int64_t row = 0; row < rows.rows(); ++row) {
+      const std::span<const float> of_q(rows.row(row), n);
+      const std::span<const float> of_p(logits.data() + static_cast<std::size_t>(first + row) * n, n);
+      result.kl += kl_of(of_p, of_q);
+      const auto top = [](std::span<const float> x) { return std::max_element(x.begin(), x.end()) - x.begin(); };
+      result.same_top += top(of_p) == top(of_q) ? 1 : 0;
+      ++result.positions;
+    }
+  });
+  result.kl /= static_cast<double>(result.positions);
+  result.same_top /= static_cast<double>(result.positions);
   return result;
 }
 

@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/progress.h"
 #include "generate/context.h"
@@ -45,5 +47,35 @@ using ScoreWindow = std::function<double(std::span<const std::int32_t> ids, std:
 Evaluation evaluate_windows(const GenerateContext& context, std::span<const std::int32_t> text,
                             const EvalConfig& config, const ScoreWindow& score_window,
                             const ReportProgress& report = {});
+
+/// How well an encoder–decoder predicts given targets.
+/// What the encoder reads, and what the decoder is to write, its end included.
+struct TextPair {
+  std::vector<std::int32_t> source, target;
+};
+
+struct PairEvaluation {
+  double nats = 0;  ///< Σ −log p of all target tokens.
+  std::int64_t tokens = 0;
+  std::int64_t pairs = 0;
+
+  double loss() const { return nats / static_cast<double>(tokens); }
+};
+
+/// The decoder reads `start` and all tokens of a target but its last. Throws BadInput for a text that is empty or
+/// exceeds the context, NotFinite, Interrupted.
+PairEvaluation evaluate_pairs(const GenerateContext& context, std::span<const TextPair> pairs, std::int32_t start,
+                              const ReportProgress& report = {});
+
+// How far the predictions of one model are from those of another.
+
+struct Divergence {
+  double kl = 0;        ///< The mean of KL(p ‖ q) over positions, in nats.
+  double same_top = 0;  ///< The fraction of positions at which both have the same most likely token.
+  std::int64_t positions = 0;
+};
+
+/// Compares the predictions p of one model with q of another at every position. Throws as score() does.
+Divergence divergence(const GenerateContext& p, const GenerateContext& q, const Tokens& tokens);
 
 }  // namespace vitrine

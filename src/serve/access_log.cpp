@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 
 namespace vitrine {
 namespace {

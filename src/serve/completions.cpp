@@ -4,7 +4,7 @@
 
 #include "serve/completion_reply.h"
 #include "serve/completion_request.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "serve/routes.h"
 
 namespace vitrine {

@@ -26,7 +26,7 @@
 
 #include "serve/access_log.h"
 #include "serve/http.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "serve/routes.h"
 
 namespace vitrine::http_server {

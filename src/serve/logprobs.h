@@ -1,11 +1,45 @@
 // The log-probabilities of a choice, in the forms of OpenAI's completions and of its chat.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "base/json.h"
 #include "generate/result.h"
-#include "serve/token_texts.h"
+#include "tokenizer/tokenizer.h"
 
 namespace vitrine {
+
+/// The tokens of responses as text.
+/// A token as text: its bytes where it is; "bytes:\xE2\x82" if these are no UTF-8; the piece of a control token, which
+/// has no bytes; "token_id:N" without a tokenizer and outside its vocabulary.
+struct TokenText {
+  std::string text;
+  std::optional<std::string> bytes;
+};
+
+/// Follows a text token by token.
+class TokenTexts {
+ public:
+  /// `tokenizer` may be null. `previous`: the token before the text, if any.
+  TokenTexts(const Tokenizer* tokenizer, std::optional<std::int32_t> previous);
+
+  /// A token that may come next.
+  TokenText next(std::int32_t id) const;
+  /// Continues after the token `id`.
+  void advance(std::int32_t id);
+  /// The number of characters before the next token.
+  std::int64_t n_characters() const { return n_characters_; }
+
+ private:
+  bool has(std::int32_t id) const { return detokenizer_ && id < tokenizer_->vocab_size(); }
+
+  const Tokenizer* tokenizer_;
+  std::optional<Detokenizer> detokenizer_;
+  std::int64_t n_characters_ = 0;
+};
 
 /// Collects tokens. Numbers are doubles that read back equal.
 class Logprobs {

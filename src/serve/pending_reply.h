@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "serve/completion_reply.h"
-#include "serve/encode_task.h"
 #include "serve/job.h"
 #include "serve/scheduler.h"
 

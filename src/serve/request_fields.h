@@ -1,10 +1,66 @@
-// Reads the fields of a request's JSON object.
+// Reads the fields of a request's JSON object, and errors as clients of the server see them: an HTTP status and
+// OpenAI's error object.
 #pragma once
 
+#include <exception>
+#include <string>
+
+#include "base/error.h"
+#include "base/json.h"
 #include "base/object_fields.h"
-#include "serve/request_error.h"
 
 namespace vitrine {
+
+/// A kind of error: the HTTP status, and the fields `type` and `code` of OpenAI's error object; "": null. The field
+/// `param` is the place of the error, if that is a field of the request.
+struct ErrorKind {
+  int status = 500;
+  const char* type = "server_error";
+  const char* code = "";
+  bool names_field = false;
+};
+
+inline constexpr ErrorKind kInvalid{400, "invalid_request_error", "", true};
+inline constexpr ErrorKind kTooLong{400, "invalid_request_error", "context_length_exceeded", true};
+inline constexpr ErrorKind kMalformed{400, "invalid_request_error", ""};
+inline constexpr ErrorKind kWrongKey{401, "invalid_request_error", "invalid_api_key"};
+inline constexpr ErrorKind kForbidden{403, "invalid_request_error", ""};
+inline constexpr ErrorKind kUnknownRoute{404, "invalid_request_error", ""};
+inline constexpr ErrorKind kUnknownModel{404, "invalid_request_error", "model_not_found", true};
+inline constexpr ErrorKind kWrongMethod{405, "invalid_request_error", ""};
+inline constexpr ErrorKind kBodyTooLarge{413, "invalid_request_error", ""};
+inline constexpr ErrorKind kWrongMediaType{415, "invalid_request_error", ""};
+inline constexpr ErrorKind kHeaderTooLarge{431, "invalid_request_error", ""};
+inline constexpr ErrorKind kQueueFull{429, "rate_limit_error", "queue_full"};
+inline constexpr ErrorKind kFailed{500, "server_error", ""};
+inline constexpr ErrorKind kUnavailable{503, "server_error", ""};
+
+/// A request that the server refuses or that fails.
+class RequestError : public Error {
+ public:
+  /// `where` names the field at fault, the header or "request".
+  template <class... Args>
+  RequestError(const ErrorKind& kind, std::string where, MessageFormat<std::type_identity_t<Args>...> format,
+               Args&&... args)
+      : Error(where, format, std::forward<Args>(args)...), kind_(kind), where_(std::move(where)) {}
+  /// Another error's message, as an error of this kind.
+  RequestError(const ErrorKind& kind, const std::exception& e) : Error(std::string(e.what())), kind_(kind) {}
+
+  const ErrorKind& kind() const { return kind_; }
+  /// `{"error":{"message","type","param","code"}}`; param is the field at fault, or null.
+  Json to_json() const;
+
+ private:
+  ErrorKind kind_;
+  std::string where_;
+};
+
+/// The error of a request that threw `error`: 400 for BadInput and Unsupported, 503 if memory is exhausted, and 500 for
+/// everything else, which is a fault of the server.
+RequestError request_error_of(const std::exception_ptr& error);
+
+/// JSON as one line. Bytes that are not UTF-8 are replaced by U+FFFD, infinities by null.
+std::string json_text(const Json& value);
 
 /// Parses the body of a request. Throws RequestError for what parse_json() rejects, and for a value that is no object.
 Json parse_body(std::string_view body);

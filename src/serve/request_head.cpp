@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "serve/routes.h"
 
 namespace vitrine {

@@ -1,9 +1,7 @@
 #include "serve/scheduler.h"
 
-#include <algorithm>
-
 #include "generate/prefix_cache.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 
 namespace vitrine {
 

@@ -1,11 +1,15 @@
 // The fields of requests that read and change the values of a forward.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "generate/engine.h"
 #include "inspect/sequence_recorder.h"
+#include "inspect/text_recorder.h"
 #include "serve/request_fields.h"
 #include "serve/served_model.h"
 
@@ -42,5 +46,20 @@ auto with_site_errors(const RequestFields& fields, F&& f) {
     throw site_error_of(fields, e);
   }
 }
+
+// /v1/trace: the values of a forward of a text, as the file that `vitrine trace` writes.
+
+struct TraceRequest {
+  std::vector<std::int32_t> ids;
+  std::shared_ptr<TextRecorder> recorder;
+
+  /// A sequence that reads the text.
+  GenerateRequest sequence() const;
+  /// The safetensors file, after the end of the sequence. Throws BadInput for a site that no token had.
+  std::string file() const;
+};
+
+/// Parses a body. Throws RequestError, and what the tokenizer throws.
+TraceRequest parse_trace(const ServedModel& model, std::string_view body);
 
 }  // namespace vitrine

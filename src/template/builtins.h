@@ -48,9 +48,8 @@ Builtin filter_capitalize, filter_center, filter_escape, filter_forceescape, fil
 Builtin filter_batch, filter_dictsort, filter_first, filter_groupby, filter_items, filter_join, filter_last,
     filter_length, filter_list, filter_map, filter_max, filter_min, filter_reject, filter_rejectattr, filter_reverse,
     filter_select, filter_selectattr, filter_slice, filter_sort, filter_sum, filter_unique;
-// methods of text that filters use or that are in methods_split.cpp
-Builtin text_center, text_ljust, text_lstrip, text_partition, text_replace, text_rjust, text_rpartition, text_rsplit,
-    text_rstrip, text_split, text_splitlines, text_strip, text_zfill;
+// methods of text that filters use
+Builtin text_center, text_replace, text_strip;
 
 /// str(value) of a filter's argument; Markup stays Markup.
 inline Value soft_string(Renderer& renderer, const Value& value) {
@@ -67,9 +66,5 @@ inline Value text_like(Renderer& renderer, const Value& like, const Draft& text)
 inline Value part_of(Renderer& renderer, const Value& like, std::string_view part) {
   return renderer.part(part, like.is_markup());
 }
-/// The text of an argument that must be a string.
-std::string_view text_argument(const Value& value, const char* function);
-/// The same, escaped if `like` is Markup and the argument is not.
-std::string argument_for(const Value& like, const Value& value, const char* function);
 
 }  // namespace vitrine::jinja

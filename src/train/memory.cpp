@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "inspect/account.h"
 #include "model/count.h"
-#include "train/distributed/leaves.h"
+#include "train/distributed/gradient_sum.h"
 
 namespace vitrine {
 namespace {

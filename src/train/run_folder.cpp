@@ -63,60 +63,55 @@ std::string word_text(const Json& words, const std::string& key) {
   return it == words.end() ? "nothing" : it->dump();
 }
 
-}  // namespace
-
-std::vector<OptimizerArray> masters_of(const Trainable& trainable) {
-  std::vector<OptimizerArray> arrays;
-  if (trainable.dtype() == DType::f32) return arrays;
-  for (const TrainParam& param : trainable.params()) {
-    const auto n = static_cast<std::size_t>(param.count());
-    arrays.push_back({"master." + param.name, &param.shape, {param.value, n}});
-  }
-  return arrays;
-}
-
-RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
+/// What a resumed run must not change.
+Json fixed_words(const TrainConfig& c, const TrainingData& corpus) {
   const StepOptions& t = c.train;
-  const OptimizerConfig& o = c.optimizer;
-  const ScheduleConfig& s = c.schedule;
-  RunWords words;
-  words.fixed = {{"batch", t.batch},
-                 {"micro_batches", t.micro_batches},
-                 {"seq_len", t.seq_len},
-                 {"seed", t.seed},
-                 {"dtype", std::string(name_of(t.dtype))},
-                 {"mask_documents", c.data.mask_documents},
-                 {"optimizer", o.kind == OptimizerConfig::Kind::adamw ? "adamw" : "sgd"},
-                 {"training_tokens", corpus.training_tokens()},
-                 {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.info().fingerprint)}};
+  const bool is_adamw = c.optimizer.kind == OptimizerConfig::Kind::adamw;
+  Json words = {{"batch", t.batch},
+                {"micro_batches", t.micro_batches},
+                {"seq_len", t.seq_len},
+                {"seed", t.seed},
+                {"dtype", std::string(name_of(t.dtype))},
+                {"mask_documents", c.data.mask_documents},
+                {"optimizer", is_adamw ? "adamw" : "sgd"},
+                {"training_tokens", corpus.training_tokens()},
+                {"tokenizer_fingerprint", fmt::format("{:016x}", corpus.info().fingerprint)}};
   if (c.lora) {
     const NewAdapter& a = c.lora->adapter;
-    words.fixed["lora"] = {{"rank", a.rank},
-                           {"alpha", a.alpha},
-                           {"rslora", a.rslora},
-                           {"targets", a.targets},
-                           {"from", c.lora->from},
-                           {"layers", a.layers ? Json(*a.layers) : Json()},
-                           {"base", c.model.checkpoint}};
+    words["lora"] = {{"rank", a.rank},
+                     {"alpha", a.alpha},
+                     {"rslora", a.rslora},
+                     {"targets", a.targets},
+                     {"from", c.lora->from},
+                     {"layers", a.layers ? Json(*a.layers) : Json()},
+                     {"base", c.model.checkpoint}};
   }
   if (c.data.is_talk()) {
-    words.fixed["now"] = c.data.talk.now;
-    words.fixed["order"] = c.data.talk.is_shuffled ? "shuffled" : "file";
-    words.fixed["samples"] = fmt::format("{:016x}", corpus.fingerprint());
+    words["now"] = c.data.talk.now;
+    words["order"] = c.data.talk.is_shuffled ? "shuffled" : "file";
+    words["samples"] = fmt::format("{:016x}", corpus.fingerprint());
   }
   if (!c.data.pairs.empty()) {
     const PreferenceOptions& p = c.preference;
-    words.fixed["preference"] = {{"objective", static_cast<int>(p.objective)},
-                                 {"beta", p.beta},
-                                 {"label_smoothing", p.label_smoothing},
-                                 {"gamma", p.gamma},
-                                 {"reference", p.reference == PreferenceOptions::Reference::base ? "base" : "start"}};
+    words["preference"] = {{"objective", static_cast<int>(p.objective)},
+                           {"beta", p.beta},
+                           {"label_smoothing", p.label_smoothing},
+                           {"gamma", p.gamma},
+                           {"reference", p.reference == PreferenceOptions::Reference::base ? "base" : "start"}};
   }
-  if (t.objective == StepOptions::Objective::masked) words.fixed["mask_fraction"] = t.mask_fraction;
+  if (t.objective == StepOptions::Objective::masked) words["mask_fraction"] = t.mask_fraction;
   if (corpus.source_info() != nullptr) {
-    words.fixed["source_fingerprint"] = fmt::format("{:016x}", corpus.source_info()->fingerprint);
+    words["source_fingerprint"] = fmt::format("{:016x}", corpus.source_info()->fingerprint);
   }
-  words.free = {{"steps", t.steps},
+  return words;
+}
+
+/// What changes the bits of a resumed run, compared with one that was never stopped.
+Json free_words(const TrainConfig& c) {
+  const StepOptions& t = c.train;
+  const OptimizerConfig& o = c.optimizer;
+  const ScheduleConfig& s = c.schedule;
+  Json words = {{"steps", t.steps},
                 {"dropout", t.dropout},
                 {"label_smoothing", t.label_smoothing},
                 {"z_loss", t.z_loss},
@@ -135,10 +130,24 @@ RunWords words_of(const TrainConfig& c, const TrainingData& corpus) {
                 {"decay_steps", s.decay_steps},
                 {"end_fraction", s.end_fraction},
                 {"writes", c.log.writes}};
-  if (t.micro_batches > 1) words.free["gradient_order"] = "tree";  // older runs added one after another
-  if (c.lora) words.free["lora.dropout"] = c.lora->dropout;
+  if (t.micro_batches > 1) words["gradient_order"] = "tree";  // older runs added one after another
+  if (c.lora) words["lora.dropout"] = c.lora->dropout;
   return words;
 }
+
+}  // namespace
+
+std::vector<OptimizerArray> masters_of(const Trainable& trainable) {
+  std::vector<OptimizerArray> arrays;
+  if (trainable.dtype() == DType::f32) return arrays;
+  for (const TrainParam& param : trainable.params()) {
+    const auto n = static_cast<std::size_t>(param.count());
+    arrays.push_back({"master." + param.name, &param.shape, {param.value, n}});
+  }
+  return arrays;
+}
+
+RunWords words_of(const TrainConfig& c, const TrainingData& corpus) { return {fixed_words(c, corpus), free_words(c)}; }
 
 void check_words(const RunWords& before, const RunWords& now, const std::string& folder,
                  const std::function<void(const std::string&)>& tell) {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "data/split.h"
+#include "data/dataset.h"
 #include "metrics/metrics.h"
 #include "train/optimizer.h"
 #include "train/train_config.h"

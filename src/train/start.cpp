@@ -1,13 +1,48 @@
 #include "train/start.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/load.h"
+#include "data/dataset.h"
+#include "data/pack.h"
+#include "data/pairs.h"
+#include "tokenizer/tokenizer.h"
 
 namespace vitrine {
+
 namespace {
+
+/// Writes {"chosen": [...], "rejected": [...]}. Throws as FileWriter does.
+void write_references(const std::string& path, const std::vector<PairScore>& scores) {
+  Json chosen = Json::array(), rejected = Json::array();
+  for (const PairScore& score : scores) {
+    chosen.push_back(score.chosen);
+    rejected.push_back(score.rejected);
+  }
+  write_file(path, Json{{"chosen", chosen}, {"rejected", rejected}}.dump() + "\n");
+}
+
+/// Throws BadCheckpoint if the file is malformed or has not `n` pairs.
+std::vector<PairScore> read_references(const std::string& path, std::size_t n) {
+  const Json json = read_json_file(path);
+  try {
+    const auto chosen = json.at("chosen").get<std::vector<double>>();
+    const auto rejected = json.at("rejected").get<std::vector<double>>();
+    if (chosen.size() != n || rejected.size() != n) {
+      throw BadCheckpoint(path, "expected the scores of {} pairs, got {} and {}", n, chosen.size(), rejected.size());
+    }
+    std::vector<PairScore> scores;
+    for (std::size_t i = 0; i < n; ++i) scores.push_back({chosen[i], rejected[i]});
+    return scores;
+  } catch (const Json::exception&) {
+    throw BadCheckpoint(path, "expected lists of numbers as \"chosen\" and \"rejected\"");
+  }
+}
 
 /// The start of a run that trains an adapter: a new one, that of lora.from, or, if it is not "", that of `checkpoint`.
 Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool) {
@@ -50,6 +85,94 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
   const Json config = read_json_file(path);
   const std::string tokenizer = c.data.tokenizer.empty() ? own_tokenizer(c, checkpoint, loaded) : c.data.tokenizer;
   return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
+}
+
+namespace {
+
+std::optional<std::int32_t> id_at(const Json& config, const char* key) {
+  const auto it = config.find(key);
+  return it != config.end() && it->is_number_integer() ? std::optional(it->get<std::int32_t>()) : std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<TrainingData> open_corpus(const TrainConfig& c, const ModelConfig& model, const Json& config) {
+  const DatasetOptions options{c.train.seq_len, c.train.batch, c.train.seed, c.data.validation_fraction,
+                               c.data.mask_documents};
+  const bool is_pairs = is_pair_folder(c.data.train);
+  if (is_pairs && !model.encoder) throw BadInput("data.train", "it holds pairs, but the model has no encoder");
+  if (!is_pairs && model.encoder) {
+    throw BadInput("data.train", "expected pairs for an encoder–decoder (vitrine data pack SRC --target TGT)");
+  }
+  if (!is_pairs) return std::make_unique<SplitCorpus>(c.data.train, c.data.validation, options, model.vocab_size);
+  if (c.data.mask_documents) throw BadInput("data.mask_documents", "it has no effect on pairs");
+  const auto decoder_start = id_at(config, "decoder_start_token_id"), bos = id_at(config, "bos_token_id");
+  if (!decoder_start && !bos) {
+    throw BadInput("model", "expected decoder_start_token_id in the model's config: the decoder reads it first");
+  }
+  auto corpus =
+      std::make_unique<PairCorpus>(c.data.train, c.data.validation, options, decoder_start ? *decoder_start : *bos);
+  if (corpus->info().vocab_size > model.vocab_size || corpus->source_info()->vocab_size > model.encoder->vocab_size) {
+    throw BadInput("data", "the corpus has ids up to {} and {}, but the model has only {} and {} tokens",
+                   corpus->source_info()->vocab_size - 1, corpus->info().vocab_size - 1, model.encoder->vocab_size,
+                   model.vocab_size);
+  }
+  return corpus;
+}
+
+MaskOptions mask_options(const TrainConfig& run, const ModelConfig& model, const Json& config,
+                         const std::string& tokenizer) {
+  std::optional<std::int32_t> mask = id_at(config, "mask_token_id");
+  if (!mask && !tokenizer.empty()) {
+    const auto own = load_tokenizer(tokenizer);
+    mask = special_token(*own, "[MASK]");
+    if (!mask) mask = special_token(*own, "<mask>");
+  }
+  if (!mask || *mask < 0 || *mask >= model.vocab_size) {
+    throw BadInput("train.objective",
+                   "expected mask_token_id in the model's config, or a tokenizer with [MASK] or <mask>");
+  }
+  return {run.train.mask_fraction, *mask, model.vocab_size, run.train.seed};
+}
+
+std::shared_ptr<const ConversationData> open_talk(Ranks& ranks, TrainConfig& c, const RunFolder* folder,
+                                                  std::optional<std::int64_t> resumed) {
+  if (!c.data.is_talk()) return nullptr;
+  ranks.together([&] {
+    if (!c.data.talk.now.empty() || !resumed || folder == nullptr) return;
+    const Json& fixed = folder->read_state(*resumed).words.fixed;
+    if (fixed.contains("now") && fixed["now"].is_string()) c.data.talk.now = fixed["now"].get<std::string>();
+  });
+  if (c.data.talk.now.empty()) c.data.talk.now = current_time();
+  c.data.talk.now = ranks.broadcast(c.data.talk.now);
+  auto talk = ranks.together([&] { return std::make_shared<const ConversationData>(c); });
+  if (c.train.epochs > 0) {
+    const double steps = std::ceil(c.train.epochs * talk->samples_per_epoch() / static_cast<double>(c.train.batch));
+    c.train.steps = c.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
+    validate(c.schedule);
+  }
+  return talk;
+}
+
+void prefer_pairs(Ranks& ranks, const TrainConfig& c, const ConversationData& talk, Learner& learner, bool resumes,
+                  const std::function<void(const std::string&)>& tell) {
+  std::vector<PairScore> references;
+  if (c.preference.has_reference()) {
+    const std::string path = c.out + "/reference.json";
+    learner.at_first([&] {
+      if (resumes) {
+        references = read_references(path, talk.n_lines());
+        return;
+      }
+      tell("the reference scores all pairs");
+      const bool with_adapter = c.preference.reference == PreferenceOptions::Reference::start;
+      references = talk.score_all([&](const Batch& batch) { return learner.score_answers(batch, with_adapter); });
+      write_references(path, references);
+    });
+    references.resize(static_cast<std::size_t>(talk.n_lines()));
+    ranks.broadcast(std::as_writable_bytes(std::span(references)));
+  }
+  learner.prefer(c.preference, std::move(references));
 }
 
 }  // namespace vitrine

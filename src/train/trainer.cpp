@@ -15,11 +15,10 @@
 #include "train/distributed/divided_state.h"
 #include "train/distributed/shared_start.h"
 #include "train/learner.h"
-#include "train/open_corpus.h"
 #include "train/plan.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
-#include "train/talk_start.h"
+#include "train/start.h"
 #include "train/tapped_step.h"
 #include "train/validation.h"
 

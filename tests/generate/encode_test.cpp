@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "generate/evaluate_pairs.h"
+#include "generate/evaluate.h"
 #include "generate/score.h"
 #include "support/pair.h"
 

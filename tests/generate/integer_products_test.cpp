@@ -4,7 +4,7 @@
 
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/export.h"
-#include "generate/divergence.h"
+#include "generate/evaluate.h"
 #include "support/data.h"
 #include "tokenizer/tokenizer.h"
 

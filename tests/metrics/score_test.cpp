@@ -2,8 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/hugging_face/config_json.h"
-#include "metrics/bleu.h"
-#include "metrics/chrf.h"
+#include "metrics/translation_scores.h"
 #include "support/data.h"
 #include "tokenizer/utf8.h"
 

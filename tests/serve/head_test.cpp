@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "serve/routes.h"
 
 namespace vitrine::test {

@@ -9,7 +9,7 @@
 #include "generate/generator.h"
 #include "generate/prefix_cache.h"
 #include "serve/embeddings.h"
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "support/data.h"
 #include "support/run.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/request_error.h"
+#include "serve/request_fields.h"
 #include "serve/served_model.h"
 #include "support/data.h"
 

@@ -3,7 +3,7 @@
 
 #include "serve/completion_request.h"
 #include "serve/served.h"
-#include "serve/trace_request.h"
+#include "serve/site_fields.h"
 #include "support/run.h"
 
 namespace vitrine::test {

@@ -13,7 +13,7 @@
 #include "support/local_ranks.h"
 #include "support/training.h"
 #include "train/distributed/cluster_account.h"
-#include "train/distributed/leaves.h"
+#include "train/distributed/gradient_sum.h"
 
 namespace vitrine::test {
 namespace {

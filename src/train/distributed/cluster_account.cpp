@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "train/distributed/leaves.h"
+#include "train/distributed/gradient_sum.h"
 #include "train/learner.h"
 
 namespace vitrine {

@@ -18,7 +18,7 @@
 #include "parallel/thread_pool.h"
 #include "ranks/ranks.h"
 #include "tensor/zero_memory.h"
-#include "train/distributed/leaves.h"
+#include "train/distributed/gradient_sum.h"
 #include "train/distributed/slices.h"
 
 namespace vitrine {

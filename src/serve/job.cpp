@@ -1,4 +1,4 @@
-#include "serve/encode_task.h"
+#include "serve/job.h"
 
 namespace vitrine {
 
