@@ -9,7 +9,6 @@
 # make dev-test, make tsan-test   the tests with ASan and UBSan, with TSan
 # make fuzz-test     installs clang and fuzzes every reader of files for some seconds; see fuzz/README.md
 # make aarch64-test  installs a cross compiler, qemu and libraries, and runs the kernel and golden tests for 64-bit ARM
-# make mixer-test   adds a mixer by the recipe of CONTRIBUTING.md, builds the program with it, and tries every command
 # make web      bundles the page of `vitrine look` (web/), after installing the packages that its lock file lists
 # make page-test     installs Chromium and drives pages in it
 # make cluster-test  installs Open MPI and Slurm and runs one training run on several ranks and hosts
