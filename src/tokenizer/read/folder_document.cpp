@@ -383,6 +383,9 @@ Json FolderReader::post_processor(const AddedTokenList& added) const {
       return bos_eos_processor(added);
     case Around::albert:
       if (!stored.is_null()) return stored;
+      if (config_.find("add_bos_token") != nullptr || config_.find("add_eos_token") != nullptr) {
+        return bos_eos_processor(added);
+      }
       [[fallthrough]];
     case Around::bert:
       return processor({{cls, 0}, {"$A", 0}, {sep, 0}}, {{cls, 0}, {"$A", 0}, {sep, 0}, {"$B", 1}, {sep, 1}}, added);
