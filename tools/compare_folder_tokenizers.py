@@ -74,7 +74,7 @@ CLASSES = {
     "TokenizersBackend": ("mistral", "tokenizer.model", {"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity", "remove_extra_whitespaces": False}),
     "T5Tokenizer": ("t5", "spiece.model", {"model_type": "unigram", "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}),
     "AlbertTokenizer": ("albert", "spiece.model", {"model_type": "unigram", "pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]", "user_defined_symbols": "[MASK]"}),
-    "DebertaV2Tokenizer": ("deberta-v2", "spiece.model", {"model_type": "unigram", "pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2, "pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}),
+    "DebertaV2Tokenizer": ("deberta-v2", "spm.model", {"model_type": "unigram", "pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2, "pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}),
     "XLMRobertaTokenizer": ("xlm-roberta", "sentencepiece.bpe.model", {"model_type": "unigram"}),
     "MBartTokenizer": ("mbart", "sentencepiece.bpe.model", {"model_type": "unigram"}),
     "MBart50Tokenizer": ("mbart50", "sentencepiece.bpe.model", {"model_type": "unigram"}),

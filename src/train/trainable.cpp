@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "model/count.h"
 #include "tensor/zero_memory.h"
+#include "tokenizer/read/tokenizer_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -187,8 +188,10 @@ void copy_tokenizer(const std::string& from, const std::string& to) {
     write_file((folder / file.name).string(), MappedFile::open(file.path)->text());
   }
   if (!fs::exists(folder / "tokenizer.json") || fs::exists(folder / "tokenizer_config.json")) return;
-  // Otherwise transformers loads the usual class of the model's family, whose rules may differ from this file's.
-  write_file((folder / "tokenizer_config.json").string(), "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n");
+  // Otherwise the usual class of the new model's family counts, whose rules may differ from those of this tokenizer.
+  std::string name = fs::is_directory(from) ? read_tokenizer_folder(from).class_name : "";
+  if (name.empty() || name == "TokenizersBackend") name = "PreTrainedTokenizerFast";
+  write_file((folder / "tokenizer_config.json").string(), Json({{"tokenizer_class", name}}).dump() + "\n");
 }
 
 void save_model(const Trainable& trainable, const ModelFiles& files, const std::string& folder, ThreadPool& pool,

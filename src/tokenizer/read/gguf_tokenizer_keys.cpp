@@ -158,12 +158,14 @@ struct StrippingTokens {
 std::vector<VocabularyPiece> tokens_of(const Source& source, bool has_bytes, StrippingTokens& strips) {
   const TokenizerDocument& document = source.document;
   std::map<std::int32_t, VocabularyPiece> added;
+  const bool marks_spaces = has_bytes && !document.rest.value("normalizer", Json()).is_null();
   for (const Json& token : document.rest.value("added_tokens", Json::array())) {
     if (is_true(token, "single_word")) refuse(source.path, "added tokens that set single_word");
     const auto id = token.at("id").get<std::int32_t>();
     const std::string text = token.at("content").get<std::string>();
     const PieceType type = is_true(token, "special") ? PieceType::control : PieceType::user_defined;
     added[id] = {text, 0, has_bytes && text == source.unk ? PieceType::unknown : type};
+    if (marks_spaces && is_true(token, "normalized")) continue;  // the white space beside it is no longer U+0020
     if (is_true(token, "lstrip")) strips.left.push_back(id);
     if (is_true(token, "rstrip")) strips.right.push_back(id);
   }

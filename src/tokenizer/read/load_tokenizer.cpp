@@ -152,10 +152,10 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     std::vector<TokenizerFile> files;
     for (const char* name :
-         {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-          "sentencepiece.model", "tokenizer.bin", "vocab.json", "merges.txt", "source.spm", "target.spm",
-          "target_vocab.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-          "chat_template.jinja"}) {
+         {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "spiece.model", "spm.model",
+          "sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.bin", "vocab.json", "merges.txt", "source.spm",
+          "target.spm", "target_vocab.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json",
+          "added_tokens.json", "chat_template.jinja"}) {
       const std::filesystem::path file = std::filesystem::path(path) / name;
       if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});
     }

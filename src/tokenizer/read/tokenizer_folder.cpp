@@ -71,7 +71,7 @@ bool has_byte_level_pipeline(const TokenizerFolder& folder) {
 }
 
 std::string vocabulary_of(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model",
                            "sentencepiece.model", "vocab.json", "vocab.txt"}) {
     const bool is_whole = std::string_view(name) != "vocab.json" || is_file(folder / "merges.txt");
     if (is_whole && is_file(folder / name)) return (folder / name).string();
@@ -130,6 +130,13 @@ void read_added_tokens(const TokenizerFiles& files, TokenizerFolder& folder) {
   }
 }
 
+/// The tokens of Code Llama around the parts of a text that it completes in the middle.
+constexpr std::pair<const char*, const char*> kInfillTokens[] = {{"prefix_token", "\u2581<PRE>"},
+                                                                 {"middle_token", "\u2581<MID>"},
+                                                                 {"suffix_token", "\u2581<SUF>"},
+                                                                 {"eot_token", "\u2581<EOT>"},
+                                                                 {"fill_token", "<FILL_ME>"}};
+
 /// The tokens of kTokenRoles, with the defaults of the class, followed by those of other names.
 void name_tokens(TokenizerFolder& folder) {
   const auto is_role = [](const std::string& key) {
@@ -145,14 +152,29 @@ void name_tokens(TokenizerFolder& folder) {
       folder.named.emplace_back(kTokenRoles[i], *found);
     }
   }
+  if (folder.class_name == "CodeLlamaTokenizer") {
+    for (const auto& [name, usual] : kInfillTokens) {
+      const auto found = folder.config.find(name);
+      if (found == folder.config.end()) {
+        folder.named.emplace_back(name, usual);
+      } else if (!found->is_null()) {
+        folder.named.emplace_back(name, *found);
+      }
+    }
+  }
+  const auto is_known = [&](const std::string& key) {
+    return std::any_of(folder.named.begin(), folder.named.end(), [&](const auto& named) { return named.first == key; });
+  };
   for (const auto& [key, value] : folder.config.items()) {
     const bool is_token = value.is_string() || (value.is_object() && value.contains("content"));
-    if (key.ends_with("_token") && !is_role(key) && is_token) folder.named.emplace_back(key, value);
+    if (key.ends_with("_token") && !is_role(key) && !is_known(key) && is_token) folder.named.emplace_back(key, value);
   }
   for (const char* key : {"extra_special_tokens", "model_specific_special_tokens"}) {
     const auto found = folder.config.find(key);
     if (found == folder.config.end() || !found->is_object()) continue;
-    for (const auto& [name, value] : found->items()) folder.named.emplace_back(name, value);
+    for (const auto& [name, value] : found->items()) {
+      if (!is_known(name)) folder.named.emplace_back(name, value);
+    }
   }
 }
 
