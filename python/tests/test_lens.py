@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import re
+import shutil
 import warnings
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -262,3 +265,12 @@ def test_values_share_memory_with_the_engine_s_arrays(story: Any) -> None:
     value = cache["resid_pre", 2]
     assert value.is_contiguous() and not value.requires_grad and value.untyped_storage().nbytes() == value.nbytes
     assert metric(story("Once")).shape == ()
+
+
+def test_eps_of_norms_after_sublayers(tmp_path: Path) -> None:
+    folder = tmp_path / "olmo2"
+    shutil.copytree(SOURCE / "tests/goldens/olmo2", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 3e-4}))
+    cfg = transformer_lens.HookedTransformer.from_pretrained_no_processing(str(folder)).cfg
+    assert (cfg.eps, cfg.normalization_type) == (3e-4, "RMS")

@@ -71,7 +71,7 @@ def config_of(model: Model, name: str) -> HookedTransformerConfig:
     stack, layers = info["config"], info["layers"]
     first = layers[0]
     types = {layer: _attention_type(kind) for kind in layers for layer in kind["layers"]}
-    norm = str(first["norm_before_attention"]) + str(first["norm_of_sum_after_attention"])
+    norm = "".join(str(first[f"norm_{where}_attention"]) for where in ("before", "of_sum_after", "after"))
     heads, kv_heads, d_head, d_model = first["n_heads"], first["n_kv_heads"], first["head_dim"], stack["d_model"]
     n_layers, d_mlp, is_gated = stack["n_layers"], first["d_ff"], "gated" in first["ffn"]
     experts = re.match(r"(\d+) of (\d+) experts", first["ffn"])

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -263,16 +264,7 @@ Family gguf_family(const GgufArchitecture& architecture) {
 }
 
 void fold_weight_offsets(ModelConfig& config) {
-  if (config.final_norm) config.final_norm->weight_offset = 0;
-  for (BlockConfig& block : config.blocks) {
-    for (Sublayer& sublayer : block.sublayers) {
-      for (std::optional<NormConfig>* norm : {&sublayer.norms.pre, &sublayer.norms.post}) {
-        if (norm->has_value()) (*norm)->weight_offset = 0;
-      }
-    }
-    auto* const attention = find<AttentionConfig>(block);
-    if (attention != nullptr && attention->qk_norm) attention->qk_norm->norm.weight_offset = 0;
-  }
+  for_each_norm(config, [](NormConfig& norm) { norm.weight_offset = 0; });
 }
 
 }  // namespace vitrine
