@@ -129,8 +129,7 @@ TEST(PublishedFolder, KeysThatSayThatSomethingIsAbsentAreNoError) {
   };
   for (const Json& value : {Json(nullptr), Json(false), Json(0), Json(0.0), Json(""), Json::array(), Json::object()}) {
     EXPECT_EQ(with("use_new_thing", value), "") << value;
-    EXPECT_THAT(with("no_new_thing", value), value.is_null() ? testing::Eq("") : testing::HasSubstr("no_new_thing"))
-        << value;
+    EXPECT_EQ(with("no_new_thing", value).empty(), value.is_null()) << value;
   }
   EXPECT_EQ(with("residual_multiplier_of_tomorrow", 1.0), "");
   EXPECT_EQ(with("_attn_implementation_internal", "sdpa"), "");

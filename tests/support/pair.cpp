@@ -69,7 +69,7 @@ std::vector<float> chunked_logits_of(const Model& model, const Pair& pair, std::
   return all;
 }
 
-PairGradients::PairGradients(const Model& model, const LearnOptions& o) : model_(model), o_(o), pool_(o.threads) {
+PairGradients::PairGradients(const Model& model, const BackwardOptions& o) : model_(model), o_(o), pool_(o.threads) {
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string&, const Shape&) { gradients_.add(param); });
 }
