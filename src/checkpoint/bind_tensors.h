@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,7 +18,6 @@ struct StoredTensors {
   std::map<std::string, StoredTensor> all;
   std::vector<std::shared_ptr<const void>> storage;  ///< Owns the memory of the tensors.
   std::string where;                                 ///< Names the checkpoint in messages.
-  std::set<std::string, std::less<>> allowed{};  ///< Names of tensors to leave out if the model has no place for them.
 };
 
 /// A checkpoint whose parameters are views of the tensors, assigned by the family's table. Throws BadCheckpoint if a

@@ -12,8 +12,7 @@
 namespace vitrine {
 
 struct LoadOptions {
-  std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to accept.
-  std::vector<std::string> allowed_tensors{};      ///< Unknown tensors to leave out.
+  std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
 };
 
 /// How generation_config.json, or an old config.json, wants texts to be searched for. Ids and counts are as in the
@@ -48,7 +47,6 @@ struct Checkpoint {
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
   SamplingOverrides generation;        ///< generation_config.json.
   SearchDefaults search;
-  std::vector<std::string> notes;  ///< What in the files contradicts each other, and which of it counts.
 };
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only

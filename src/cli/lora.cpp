@@ -258,7 +258,7 @@ void run_merge(const MergeOptions& o) {
   }
   if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
 
-  const Checkpoint written = load_checkpoint(out, {o.allowed_config_keys, o.allowed_tensors});
+  const Checkpoint written = load_checkpoint(out, {o.allowed_config_keys});
   const GenerateContext unmerged = session.context(o);
   GenerateContext of_merged = unmerged;
   of_merged.model = written.model.get();

@@ -164,7 +164,7 @@ void run_quantize(const QuantizeOptions& o) {
   if (std::filesystem::equivalent(o.model, o.out, error)) {
     throw BadInput(o.out, "expected a file other than the model itself");
   }
-  const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys, o.allowed_tensors});
+  const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys});
   GgufTypes types(file_type_named(o.type));
   for (const std::string& text : o.overrides) types.overrides.push_back(parse_override(text));
   types.pure = o.pure;

@@ -6,7 +6,7 @@ namespace vitrine {
 Family m2m_100_family() {
   BartOptions options;
   options.positions = BartOptions::Positions::tensor2tensor;
-  options.begins_after_pad = true;
+  options.first_position = 2;
   options.counts_pads = false;
   options.pre_norm = true;
   options.scaled_embedding = true;

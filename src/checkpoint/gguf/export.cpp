@@ -91,9 +91,6 @@ class TensorStream {
       for (std::int64_t i = begin; i < end; ++i) {
         read(part, first + i, {floats_.data() + i * tensor.cols, static_cast<std::size_t>(tensor.cols)});
       }
-      if (!default_kernels().all_finite(rows, (end - begin) * tensor.cols)) {
-        throw BadInput(where_ + ", " + tensor.name, "expected finite weights to quantize, got infinity or NaN");
-      }
       if (copy_rows(tensor, part, first, begin, end)) return;
       convert(rows, end - begin, tensor, index, bytes_.data() + bytes_of(tensor.dtype, begin * tensor.cols));
     });

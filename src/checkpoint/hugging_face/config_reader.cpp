@@ -99,24 +99,6 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "num_labels",
 });
 
-/// Whether a key that no reader knows says that something is absent: off, empty, or a factor of 1.
-bool is_neutral(std::string_view key, const Json& value) {
-  const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
-  if (key.starts_with("_")) return true;  // private attributes of transformers' classes
-  if (value.is_null()) return true;
-  if (key.starts_with("no_") || has("disable") || has("without")) return false;  // off means on
-  if (value.is_boolean()) return value == false;
-  if (value.is_number()) return value == 0 || (value == 1 && (has("scal") || has("multiplier") || has("factor")));
-  return value.empty() || value == "";
-}
-
-/// 16.0 counts as the whole number 16.
-bool is_whole(const Json& value) {
-  if (!value.is_number_float()) return value.is_number_integer();
-  const double number = value.get<double>();
-  return number == std::floor(number) && std::abs(number) <= static_cast<double>(kMaxSize);
-}
-
 }  // namespace
 
 ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
@@ -146,7 +128,7 @@ bool ConfigReader::has(std::string_view key) const {
 std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const bool fits = is_whole(*value) && *value >= 1 && *value <= kMaxSize;
+  const bool fits = value->is_number_integer() && *value >= 1 && *value <= kMaxSize;
   if (!fits) wrong_type(key, "a whole number of at least 1", *value);
   return value->get<std::int64_t>();
 }
@@ -220,7 +202,7 @@ std::vector<double> ConfigReader::numbers(std::string_view key) {
 std::vector<std::int64_t> ConfigReader::sizes_or_empty(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return {};
-  const auto is_size = [](const Json& v) { return is_whole(v) && v >= 0 && v <= kMaxSize; };
+  const auto is_size = [](const Json& v) { return v.is_number_integer() && v >= 0 && v <= kMaxSize; };
   if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_size)) {
     wrong_type(key, "a list of whole numbers", *value);
   }
@@ -252,12 +234,11 @@ void ConfigReader::refuse(std::string_view key) {
 }
 
 void ConfigReader::finish() const {
-  const bool is_own = object_->value("model_type", Json()) == "vitrine";  // all of its keys are ours
   for (const auto& [key, value] : own_->items()) {
     const bool known = used_.contains(key) ||
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
                        std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
-    if (known || (!is_own && is_neutral(key, value))) continue;
+    if (known) continue;
     throw Unsupported(
         where_, "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key, key);
   }

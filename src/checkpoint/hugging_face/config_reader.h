@@ -51,8 +51,7 @@ class ConfigReader {
   /// Throws Unsupported for a key that is present and neither null nor false.
   void refuse(std::string_view key);
   /// Throws Unsupported for a key that was neither read nor ignored, is not a generic key of transformers'
-  /// PretrainedConfig or of a known tool, and is not allowed. Of an unknown key, null, false, 0, an empty value and a
-  /// factor of 1 are accepted: what they name is absent. Own models (model_type "vitrine") have no unknown keys.
+  /// PretrainedConfig or of a known tool, and is not allowed.
   void finish() const;
 
   const std::string& where() const { return where_; }

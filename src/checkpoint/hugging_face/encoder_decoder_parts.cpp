@@ -71,9 +71,6 @@ ModelConfig read_bart(ConfigReader& c, const BartOptions& options) {
   if (!model.shared_embedding && decoder_vocab_size) model.vocab_size = *decoder_vocab_size;
   const auto pad = read_id(c, "pad_token_id", options.pad_id, std::min(model.vocab_size, model.encoder->vocab_size));
   model.embedding.untrained_id = model.encoder->embedding.untrained_id = pad;
-  if (options.begins_after_pad) {
-    model.embedding.first_position = model.encoder->embedding.first_position = pad.value_or(options.pad_id) + 1;
-  }
   if (!options.counts_pads) model.encoder->embedding.uncounted_id = pad;
   const Activation activation = activation_named(c, c.text_or("activation_function", options.activation));
   model.encoder->blocks = read_bart_blocks(c, "encoder", options, model.d_model, activation);

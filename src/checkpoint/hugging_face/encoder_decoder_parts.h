@@ -11,7 +11,6 @@ struct BartOptions {
 
   Positions positions = Positions::learned;  ///< Or sinusoids, in that order of their elements.
   std::int64_t first_position = 0;
-  bool begins_after_pad = false;  ///< The first position is pad_token_id + 1 (fairseq's padding_idx).
   bool pre_norm = false;  ///< Norms before the sublayers and a final one, instead of norms of the residual sums.
   bool embedding_norm = false;
   bool scaled_embedding = false;  ///< The default of scale_embedding.

@@ -25,38 +25,16 @@ bool may_exist(const fs::path& path) {
   return fs::status(path, error).type() != fs::file_type::not_found;
 }
 
-/// A tensor of doubles as floats, rounded to nearest.
-void round_doubles(StoredTensor& tensor, StoredTensors& tensors) {
-  const auto floats = std::make_shared<std::vector<float>>(tensor.bytes.size() / sizeof(double));
-  for (std::size_t i = 0; i < floats->size(); ++i) {
-    double value = 0;
-    std::memcpy(&value, tensor.bytes.data() + i * sizeof value, sizeof value);
-    (*floats)[i] = static_cast<float>(value);
-  }
-  tensor.bytes = std::as_bytes(std::span(*floats));
-  tensor.type = DType::f32;
-  tensor.dtype = "F32";
-  tensors.storage.push_back(floats);
-}
-
-bool are_equal(const StoredTensor& a, const StoredTensor& b) {
-  return a.dtype == b.dtype && a.shape == b.shape &&
-         std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(), b.bytes.end());
-}
-
 void add_file(StoredTensors& tensors, const std::string& path) {
   SafetensorsFile file = SafetensorsFile::open(path);
   for (const auto& [name, tensor] : file.tensors()) {
-    const auto [it, is_new] = tensors.all.emplace(name, tensor);
-    if (!is_new && !are_equal(it->second, tensor)) {
-      throw BadCheckpoint(path, "tensor {} is also in {}, with other values", name, it->second.file);
-    }
-    if (is_new && tensor.dtype == "F64") round_doubles(it->second, tensors);
+    if (tensors.all.emplace(name, tensor).second) continue;
+    throw BadCheckpoint(path, "tensor {} is also in another shard", name);
   }
   tensors.storage.push_back(file.file());
 }
 
-/// All tensors of the folder, from one file or from the shards that a weight_map names.
+/// All tensors of the folder, from one file or from shards.
 StoredTensors open_tensors(const fs::path& folder) {
   StoredTensors tensors;
   const fs::path single = folder / "model.safetensors";
@@ -85,7 +63,18 @@ StoredTensors open_tensors(const fs::path& folder) {
     shards.insert(shard.get<std::string>());
   }
   for (const std::string& shard : shards) add_file(tensors, (folder / shard).string());
-  return tensors;  // which tensors they hold is what the shards say: a weight_map may be stale
+  for (const auto& [name, shard] : json["weight_map"].items()) {
+    const auto it = tensors.all.find(name);
+    if (it == tensors.all.end() || fs::path(it->second.file).filename() != shard.get<std::string>()) {
+      throw BadCheckpoint(tensors.where, "tensor {} is not in {}", name, shard.get<std::string>());
+    }
+  }
+  for (const auto& [name, tensor] : tensors.all) {
+    if (!json["weight_map"].contains(name)) {
+      throw BadCheckpoint(tensor.file, "tensor {} is not in the weight_map of {}", name, tensors.where);
+    }
+  }
+  return tensors;
 }
 
 /// Early checkpoints of BERT call the weight and the bias of a LayerNorm gamma and beta.
@@ -117,58 +106,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 DType dtype_of(const StoredTensor& tensor, const std::string& name) {
   if (tensor.type) return *tensor.type;
-  throw Unsupported(tensor.file, "tensor {} is {}; F64, F32, F16 and BF16 are supported", name, tensor.dtype);
-}
-
-/// Whether a tensor is a buffer that early libraries stored in models of any family, and that its config determines.
-bool is_buffer(std::string_view name) {
-  constexpr std::string_view kEndings[] = {"rotary_emb.inv_freq",
-                                           "rotary_emb.original_inv_freq",
-                                           "rotary_emb.cos_cached",
-                                           "rotary_emb.sin_cached",
-                                           "rotary_pos_emb.inv_freq",
-                                           ".masked_bias",
-                                           "position_ids",
-                                           "token_type_ids",
-                                           "encoder.version",
-                                           "decoder.version",
-                                           "embed_positions._float_tensor",
-                                           "num_batches_tracked"};
-  return std::any_of(std::begin(kEndings), std::end(kEndings),
-                     [&](std::string_view ending) { return name.ends_with(ending); });
-}
-
-/// Element i of a stored matrix or vector.
-float element(const std::byte* data, DType dtype, std::size_t i) {
-  if (dtype == DType::f32) {
-    float value = 0;
-    std::memcpy(&value, data + i * sizeof value, sizeof value);
-    return value;
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
-  return dtype == DType::bf16 ? float_from_bf16(bits) : float_from_f16(bits);
-}
-
-/// Whether two tensors of `n` elements hold the same numbers, in any types.
-bool same_values(std::span<const std::byte> a, DType type_of_a, const std::byte* b, DType type_of_b, std::int64_t n) {
-  if (a.size() != static_cast<std::size_t>(bytes_of(type_of_a, n))) return false;
-  if (type_of_a == type_of_b) return std::memcmp(a.data(), b, a.size()) == 0;
-  if (is_blocks(type_of_a) || is_blocks(type_of_b)) return false;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-    if (element(a.data(), type_of_a, i) != element(b, type_of_b, i)) return false;
-  }
-  return true;
-}
-
-/// The prefix of the file's tensors. Base models, which have no head, are stored without one.
-std::string_view prefix_of(const Family& family, const StoredTensors& tensors) {
-  const auto holds = [&](std::string_view prefix) {
-    return tensors.all.contains(with_prefix(family.embedding, prefix));
-  };
-  const auto it = std::find_if(family.prefixes.begin(), family.prefixes.end(), holds);
-  if (it != family.prefixes.end()) return *it;
-  return holds("") ? "" : family.prefixes.front();
+  throw Unsupported(tensor.file, "tensor {} is {}; F32, F16 and BF16 are supported", name, tensor.dtype);
 }
 
 /// Binds stored tensors to parameters by a family's table.
@@ -183,7 +121,11 @@ class Binder {
       param.shape = shape;
       slots_.emplace(name, &param);
     });
-    prefix_ = prefix_of(family, tensors);
+    const auto holds = [&](std::string_view prefix) {
+      return tensors.all.contains(with_prefix(family.embedding, prefix));
+    };
+    const auto it = std::find_if(family.prefixes.begin(), family.prefixes.end(), holds);
+    prefix_ = it != family.prefixes.end() ? *it : family.prefixes.front();
   }
 
   void bind() {
@@ -203,9 +145,7 @@ class Binder {
       }
     }
     for (const auto& [name, tensor] : tensors_.all) {
-      if (used_.contains(name) || is_buffer(name) || tensors_.allowed.contains(name)) continue;
-      throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor {} leaves it out)", name,
-                          name);
+      if (!used_.contains(name)) throw BadCheckpoint(tensor.file, "tensor {} is not part of this model", name);
     }
   }
 
@@ -229,7 +169,8 @@ class Binder {
     const StoredTensor& tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
-      return check_copy(tensor, stored, *param);
+      if (place.rule->is_copy) return check_copy(tensor, stored, *param);
+      throw BadCheckpoint(tensor.file, "tensors {} and {} hold the same parameter", stored, param->stored_name);
     }
 
     const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
@@ -273,14 +214,15 @@ class Binder {
     return copy->data();
   }
 
-  /// Throws BadCheckpoint unless a tensor has the values of `param`, which is bound to another one.
+  /// Throws BadCheckpoint unless a tensor has the bytes of `param`, which is bound to another one.
   static void check_copy(const StoredTensor& tensor, const std::string& name, const Param& param) {
-    const bool same =
-        tensor.type && same_values(tensor.bytes, *tensor.type, param.view.data, param.view.dtype, param.shape.count());
+    const auto size = static_cast<std::size_t>(bytes_of(param.view.dtype, param.shape.count()));
+    const bool same = tensor.type == param.view.dtype && tensor.bytes.size() == size &&
+                      std::memcmp(tensor.bytes.data(), param.view.data, size) == 0;
     if (!same) throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is", name, param.stored_name);
   }
 
-  /// If the file also holds a tied head, it has the embedding's values (settle_head).
+  /// If the file also holds a tied head, it must equal the embedding byte for byte.
   void check_head() {
     if (!config_.head.tied) return;
     const Param& embed =
@@ -386,32 +328,6 @@ void read_generation(const fs::path& folder, const Json& config, Checkpoint& che
   g.greedy = !reader.flag_or("do_sample", !checkpoint.model->config().encoder);
 }
 
-/// Lets the file decide where it contradicts the config: a stored head that differs from the embedding is not tied to
-/// it, and without a head the model computes vectors alone. Says so in `notes`.
-void settle_head(const Family& family, const StoredTensors& tensors, ModelConfig& config,
-                 std::vector<std::string>& notes) {
-  const auto is_head = [](const TensorRule& rule) { return rule.ours.front() == "unembed"; };
-  const auto rule = std::find_if(family.tensors.begin(), family.tensors.end(), is_head);
-  if (!config.has_head || config.encoder || rule == family.tensors.end()) return;
-  const std::string_view prefix = prefix_of(family, tensors);
-  const std::string name = with_prefix(rule->stored, prefix) + ".weight";
-  const auto head = tensors.all.find(name), embedding = tensors.all.find(with_prefix(family.embedding, prefix));
-  if (embedding == tensors.all.end()) return;
-  if (head == tensors.all.end()) {
-    config.has_head = config.head.tied;
-    if (!config.has_head) notes.push_back("the file has no " + name + ": the model computes vectors, but no logits");
-    return;
-  }
-  const StoredTensor& a = head->second;
-  const StoredTensor& b = embedding->second;
-  if (!config.head.tied || a.shape != b.shape || !a.type || !b.type) return;
-  const std::int64_t n = config.vocab_size * config.d_model;
-  const bool fits = b.bytes.size() == static_cast<std::size_t>(bytes_of(*b.type, n));
-  if (!fits || same_values(a.bytes, *a.type, b.bytes.data(), *b.type, n)) return;
-  config.head.tied = false;
-  notes.push_back(name + " differs from the embedding, to which the config ties it: the head of the file is used");
-}
-
 }  // namespace
 
 Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors) {
@@ -433,14 +349,10 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
 
 Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
                              const LoadOptions& options) {
-  const Family family = family_of(config, where);
+  const Family& family = family_of(config, where);
   ModelConfig model = read_model_config(family, config, where, options.allowed_config_keys);
   rename_gamma_and_beta(tensors);
-  tensors.allowed = {options.allowed_tensors.begin(), options.allowed_tensors.end()};
-  std::vector<std::string> notes;
-  settle_head(family, tensors, model, notes);
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors));
-  result.notes = std::move(notes);
   result.config = config.dump(2) + "\n";
   return result;
 }
@@ -452,7 +364,7 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   }
   if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
-  const Family family = family_of(json, config_path.string());
+  const Family& family = family_of(json, config_path.string());
   read_model_config(family, json, config_path.string(), options.allowed_config_keys);  // its errors come first
   Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
