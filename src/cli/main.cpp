@@ -137,6 +137,7 @@ int run(int argc, char** argv) {
                    "vitrine");
   program.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
   program.set_version_flag("--version", version_line);
+  program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // of one given twice
   for (const auto add :
        {add_predict,   add_fill,       add_generate,  add_translate, add_encode,    add_logits, add_grad,
         add_tokenize,  add_detokenize, add_trace,     add_eval,      add_info,      add_init,   add_bench,

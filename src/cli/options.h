@@ -32,7 +32,7 @@ struct Options {
   TokenizerOptions tokenizer_options;
   std::string compute = "auto";
   std::string kv = "f32";
-  std::vector<std::string> allowed_config_keys;
+  std::vector<std::string> allowed_config_keys, allowed_tensors;
   std::vector<std::string> adapters;  // PATH[=SCALE]
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
@@ -55,7 +55,7 @@ struct Options {
   bool is_first() const { return ranks == nullptr || ranks->is_first(); }
 };
 
-/// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key.
+/// Adds --threads, --seed, --json, --tokenizer, --pattern, --compute, --kv, --allow-config-key, --allow-tensor.
 void add_common(CLI::App& command, Options& options);
 /// Adds --adapter, for commands that run a model.
 void add_adapters(CLI::App& command, Options& options);

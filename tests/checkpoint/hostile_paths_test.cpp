@@ -98,9 +98,9 @@ TEST(HostileShards, TheIndexAndTheFilesMustAgree) {
   expect_all_in(with_index([](Json& j) { j["weight_map"] = "x"; }), {in, "weight_map"});
   expect_all_in(with_index([](Json& j) { j["weight_map"] = Json::object(); }), {"index.json"});
   const std::string other = map[tensor] == first ? last : first;
-  expect_all_in(with_index([&](Json& j) { j["weight_map"][tensor] = other; }), {in, tensor, other});
-  expect_all_in(with_index([&](Json& j) { j["weight_map"]["nothing"] = first; }), {in, "nothing", first});
-  expect_all_in(with_index([&](Json& j) { j["weight_map"].erase(tensor); }), {first, tensor, index});
+  EXPECT_EQ(with_index([&](Json& j) { j["weight_map"][tensor] = other; }), "") << "the shards decide";
+  EXPECT_EQ(with_index([&](Json& j) { j["weight_map"]["nothing"] = first; }), "");
+  EXPECT_EQ(with_index([&](Json& j) { j["weight_map"].erase(tensor); }), "");
   for (const Json& shard :
        {Json("../x"), Json("/etc/passwd"), Json("a/b"), Json(1), Json(nullptr), Json("./" + first), Json("x/")}) {
     expect_all_in(with_index([&](Json& j) { j["weight_map"][tensor] = shard; }), {in, tensor});
@@ -117,6 +117,10 @@ TEST(HostileShards, MissingAndDuplicated) {
   fs::remove(folder / second);
   expect_all_in(refusal(folder.path()), {"[" + (folder / second) + "]"});
   folder.write(folder.read(first), second);
+  expect_all_in(refusal(folder.path()), {"missing"}) << "equal copies are no error";
+  std::string changed = folder.read(first);
+  changed.back() = static_cast<char>(changed.back() + 1);
+  folder.write(changed, second);
   expect_all_in(refusal(folder.path()), {"[" + (folder / second) + "]", "another shard"});
   folder.write(good.substr(0, good.size() - 1), second);
   expect_all_in(refusal(folder.path()), {"[" + (folder / second) + "]", "incomplete"});

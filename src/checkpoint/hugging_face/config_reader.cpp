@@ -14,6 +14,9 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     // what the file is and who wrote it
     "_attn_implementation",
     "_attn_implementation_autoset",
+    "_attn_implementation_internal",
+    "_experts_implementation",
+    "_experts_implementation_internal",
     "_flash_attn_2_enabled",
     "_commit_hash",
     "_name_or_path",
@@ -128,9 +131,10 @@ bool ConfigReader::has(std::string_view key) const {
 std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const bool fits = value->is_number_integer() && *value >= 1 && *value <= kMaxSize;
+  const bool is_whole = value->is_number() && value->get<double>() == std::floor(value->get<double>());
+  const bool fits = is_whole && *value >= 1 && *value <= kMaxSize;  // some libraries write 16.0
   if (!fits) wrong_type(key, "a whole number of at least 1", *value);
-  return value->get<std::int64_t>();
+  return static_cast<std::int64_t>(value->get<double>());
 }
 
 std::int64_t ConfigReader::size_or(std::string_view key, std::int64_t otherwise) {
@@ -238,7 +242,8 @@ void ConfigReader::finish() const {
     const bool known = used_.contains(key) ||
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
                        std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
-    if (known) continue;
+    const bool is_off = value.is_null() || value == false || (value.is_number() && value == 0);
+    if (known || is_off) continue;
     throw Unsupported(
         where_, "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key, key);
   }

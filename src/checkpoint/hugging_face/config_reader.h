@@ -51,7 +51,7 @@ class ConfigReader {
   /// Throws Unsupported for a key that is present and neither null nor false.
   void refuse(std::string_view key);
   /// Throws Unsupported for a key that was neither read nor ignored, is not a generic key of transformers'
-  /// PretrainedConfig or of a known tool, and is not allowed.
+  /// PretrainedConfig or of a known tool, is not allowed, and is neither null, false nor 0.
   void finish() const;
 
   const std::string& where() const { return where_; }
