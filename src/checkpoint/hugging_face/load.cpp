@@ -235,7 +235,8 @@ class Binder {
     const StoredTensor& tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
-      return check_copy(tensor, stored, *param);
+      if (!is_allowed(stored)) check_copy(tensor, stored, *param);
+      return;
     }
 
     const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
@@ -282,7 +283,8 @@ class Binder {
   /// Throws BadCheckpoint unless a tensor has the values of `param`, which is bound to another one.
   static void check_copy(const StoredTensor& tensor, const std::string& name, const Param& param) {
     if (same_values(tensor, param.view, param.shape)) return;
-    throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is", name, param.stored_name);
+    throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is (--allow-tensor {} ignores it)", name,
+                        param.stored_name, name);
   }
 
   /// If the file also holds a tied head, it has the values of the embedding: untie_heads() has seen to it.
