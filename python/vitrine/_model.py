@@ -111,9 +111,16 @@ class Stream(Iterator[str]):
 class Model:
     """A model with its tokenizer. Open it with vitrine.load(). Threads may share it."""
 
-    def __init__(self, engine: _engine.Model) -> None:
+    def __init__(self, engine: _engine.Model, reopen: tuple[Any, ...] | None = None) -> None:
         self._engine = engine
         self._local = threading.local()
+        self._reopen = reopen
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the path and the options of load(), with which they are opened again."""
+        if self._reopen is None:
+            raise TypeError("cannot pickle a model that has no path: open one with vitrine.load()")
+        return self._reopen
 
     def __repr__(self) -> str:
         return f"<vitrine.Model: {self.description}, {self.n_layers} layers, d_model {self.d_model}>"
@@ -150,7 +157,7 @@ class Model:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer._of_model(self._engine)
+        return Tokenizer._of_model(self._engine, self._reopen and (_tokenizer_of, (self,)))
 
     def ids(self, prompt: Prompt) -> list[int]:
         """The ids that a call with this prompt reads."""
@@ -340,11 +347,15 @@ def load(
     ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales."""
     place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
-    return Model(
-        _engine.open_model(
-            str(place), str(tokenizer or ""), threads, kv, compute, scaled, list(allowed_config_keys)
-        )
-    )
+    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, list(allowed_config_keys))
+
+
+def _open(*options: Any) -> Model:
+    return Model(_engine.open_model(*options), (_open, options))
+
+
+def _tokenizer_of(model: Model) -> Tokenizer:
+    return model.tokenizer
 
 
 def from_state_dict(

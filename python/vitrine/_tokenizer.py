@@ -35,6 +35,17 @@ class Tokenizer:
 
     def __init__(self, path: str | Path, *, pattern: str = "") -> None:
         self._set(_engine.open_tokenizer(str(path), pattern), _json_of(Path(path) / "config.json"))
+        self._reopen = (Tokenizer._open, (str(path), pattern))
+
+    @staticmethod
+    def _open(path: str, pattern: str) -> Tokenizer:
+        return Tokenizer(path, pattern=pattern)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the path, from which they are opened again."""
+        if self._reopen is None:
+            raise TypeError("cannot pickle the tokenizer of a model that has no path: open one with vitrine.Tokenizer")
+        return (*self._reopen, {"padding_side": self.padding_side})
 
     def _set(self, engine: _engine.Tokenizer, config: dict[str, Any]) -> None:
         self._engine = engine
@@ -42,8 +53,9 @@ class Tokenizer:
         self.padding_side = "right"  #: "left" or "right": where __call__ pads unless it is given a side.
 
     @classmethod
-    def _of_model(cls, model: _engine.Model) -> Tokenizer:
+    def _of_model(cls, model: _engine.Model, reopen: tuple[Any, ...] | None = None) -> Tokenizer:
         self = cls.__new__(cls)
+        self._reopen = reopen
         self._set(_engine.tokenizer_of_model(model), json.loads(model.config_json or "{}"))
         return self
 
@@ -92,12 +104,21 @@ class Tokenizer:
         return None if id is None else self._engine.piece(id)
 
     def encode(self, text: str, add_special_tokens: bool = True, *, split_special_tokens: bool = False) -> list[int]:
-        """The ids of a text. Special tokens that the text spells are recognized, unless they are to be split. To add
-        none and recognize none, give ``add_special_tokens=False, split_special_tokens=True``."""
+        """The ids of a text. Special tokens that the text spells are recognized, unless they are to be split."""
         if add_special_tokens and split_special_tokens:
-            raise BadInput("[split_special_tokens] expected add_special_tokens=False with it")
+            before, after = self._added_ids
+            return [*before, *self._engine.encode(text, "none"), *after]
         policy = "apply" if add_special_tokens else "none" if split_special_tokens else "written"
         return self._engine.encode(text, policy)
+
+    @cached_property
+    def _added_ids(self) -> tuple[list[int], list[int]]:
+        """The special tokens that the tokenizer adds before and after a text."""
+        own, all_ids = self._engine.encode("a", "none"), self._engine.encode("a", "apply")
+        for first in range(len(all_ids) - len(own) + 1):
+            if all_ids[first : first + len(own)] == own:
+                return all_ids[:first], all_ids[first + len(own) :]
+        raise BadInput("[split_special_tokens] the tokenizer changes a text to which it adds special tokens")
 
     def decode(self, ids: int | Iterable[int] | npt.ArrayLike, skip_special_tokens: bool = False) -> str:
         """The text of ids. Control tokens have no text; ``skip_special_tokens`` also drops BOS and EOS."""
@@ -138,6 +159,7 @@ class Tokenizer:
         text: str | Sequence[str],
         *,
         add_special_tokens: bool = True,
+        split_special_tokens: bool = False,
         padding: bool | str = False,
         truncation: bool = False,
         max_length: int | None = None,
@@ -157,9 +179,9 @@ class Tokenizer:
             raise BadInput("[max_length] truncation and padding to max_length need it")
         is_one = isinstance(text, str)
         texts = [text] if isinstance(text, str) else list(text)
-        rows = [self.encode(one, add_special_tokens) for one in texts]
+        rows = [self.encode(one, add_special_tokens, split_special_tokens=split_special_tokens) for one in texts]
         if truncation and max_length is not None:
-            rows = [row if len(row) <= max_length else self._cut(one, row, max_length) for one, row in zip(texts, rows)]
+            rows = [row if len(row) <= max_length else self._cut(one, row, max_length, split_special_tokens) for one, row in zip(texts, rows)]
         masks = [[1] * len(row) for row in rows]
         if padding:
             length = max_length if padding == "max_length" else max(map(len, rows), default=0)
@@ -180,9 +202,9 @@ class Tokenizer:
         return Encoding(input_ids=arrays[0], attention_mask=arrays[1])
 
 
-    def _cut(self, text: str, ids: list[int], length: int) -> list[int]:
+    def _cut(self, text: str, ids: list[int], length: int, splits: bool) -> list[int]:
         """The first ids of a text, with the special tokens at its ends."""
-        own = self.encode(text, add_special_tokens=False)
+        own = self.encode(text, add_special_tokens=False, split_special_tokens=splits)
         n_added = len(ids) - len(own)
         starts = [i for i in range(n_added + 1) if ids[i : i + len(own)] == own]
         if not starts or n_added >= length:

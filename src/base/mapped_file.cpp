@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
@@ -31,10 +32,37 @@ Mappings& mappings() {
   return all;
 }
 
+std::string read_all(int fd, const std::string& path) {
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  std::string text;
+  for (;;) {
+    const std::size_t size = text.size();
+    text.resize(size + kPiece);
+    const ssize_t n = ::read(fd, text.data() + size, kPiece);
+    text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    if (n == 0) return text;
+    if (n < 0 && errno != EINTR) throw BadInput(path, "cannot read: {}", std::generic_category().message(errno));
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not block the open
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) { return open(path, false); }
+
+std::shared_ptr<const MappedFile> MappedFile::open_or_read(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const MappedFile>> read;  // a pipe can be read only once
+  const std::lock_guard lock(mutex);
+  if (const auto it = read.find(path); it != read.end()) return it->second;
+  std::shared_ptr<const MappedFile> file = open(path, true);
+  if (!file->read_.empty()) read.emplace(path, file);
+  return file;
+}
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, bool may_read) {
+  const bool is_stdin = may_read && path == "-";
+  const int flags = O_RDONLY | O_CLOEXEC | (may_read ? 0 : O_NONBLOCK);  // a FIFO must not block an open for mapping
+  const int fd = is_stdin ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), flags);
   if (fd < 0) {
     const int error = errno;
     throw BadInput(path, "cannot open: {}{}", std::generic_category().message(error),
@@ -48,9 +76,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) throw BadInput(path, "cannot stat: {}", std::generic_category().message(errno));
   if (S_ISDIR(info.st_mode)) throw BadInput(path, "expected a file, got a folder");
-  if (!S_ISREG(info.st_mode)) throw BadInput(path, "expected a regular file");
+  if (!S_ISREG(info.st_mode) && !may_read) throw BadInput(path, "expected a regular file");
+  if (!S_ISREG(info.st_mode)) return std::shared_ptr<const MappedFile>(new MappedFile(path, read_all(fd, path)));
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(path, {}));
+  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(path, std::span<const std::byte>()));
 
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) {
@@ -62,11 +91,11 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
     const std::lock_guard lock(mappings().mutex);
     mappings().ends[begin] = begin + size;
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, {static_cast<const std::byte*>(data), size}));
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, std::span(static_cast<const std::byte*>(data), size)));
 }
 
 MappedFile::~MappedFile() {
-  if (bytes_.empty()) return;
+  if (bytes_.empty() || !read_.empty()) return;
   const std::lock_guard lock(mappings().mutex);
   mappings().ends.erase(std::bit_cast<std::uintptr_t>(bytes_.data()));
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());

@@ -9,11 +9,13 @@
 
 namespace vitrine {
 
-/// A whole regular file, mapped read-only. Pages are read from disk when they are first touched.
+/// A whole file, mapped read-only. Pages are read from disk when they are first touched.
 class MappedFile {
  public:
   /// Throws BadInput if the path is not a readable regular file, OutOfCapacity if it cannot be mapped.
   static std::shared_ptr<const MappedFile> open(const std::string& path);
+  /// The same for a text that is read once: also the contents of a pipe, and for `-` those of standard input.
+  static std::shared_ptr<const MappedFile> open_or_read(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -31,8 +33,12 @@ class MappedFile {
 
  private:
   MappedFile(std::string path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}
+  MappedFile(std::string path, std::string read)
+      : path_(std::move(path)), read_(std::move(read)), bytes_(std::as_bytes(std::span(read_))) {}
+  static std::shared_ptr<const MappedFile> open(const std::string& path, bool may_read);
 
   std::string path_;
+  std::string read_{};  // the contents, if they are not mapped
   std::span<const std::byte> bytes_;
 };
 

@@ -99,6 +99,7 @@ OpenOptions open_options(const char* json, bool& wants_int8) {
   open.tokenizer_options.pattern = options.text("pattern").value_or("");
   open.tokenizer_options.source_lang = options.text("source_lang").value_or("");
   open.allowed_config_keys = options.texts("allow_config_key");
+  open.allowed_tensors = options.texts("allow_tensor");
   for (const std::string& text : options.texts("adapter")) {
     const auto [path, scale] = split_adapter(text);
     open.adapters.push_back({path, scale});

@@ -18,6 +18,7 @@ struct StoredTensors {
   std::map<std::string, StoredTensor> all;
   std::vector<std::shared_ptr<const void>> storage;  ///< Owns the memory of the tensors.
   std::string where;                                 ///< Names the checkpoint in messages.
+  std::vector<std::string> allowed{};                ///< LoadOptions::allowed_tensors
 };
 
 /// A checkpoint whose parameters are views of the tensors, assigned by the family's table. Throws BadCheckpoint if a

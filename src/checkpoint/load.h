@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/sampling_overrides.h"
@@ -13,6 +14,7 @@ namespace vitrine {
 
 struct LoadOptions {
   std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
+  std::vector<std::string> allowed_tensors{};    ///< Unknown tensors to ignore; NAME* stands for all that begin so.
 };
 
 /// How generation_config.json, or an old config.json, wants texts to be searched for. Ids and counts are as in the
@@ -23,7 +25,14 @@ struct SearchDefaults {
   std::optional<std::string> early_stop;  ///< "no", "yes" or "never".
   std::optional<std::int32_t> forced_first, forced_last;
   std::vector<std::vector<std::int32_t>> bad_words;
-  std::vector<std::int32_t> suppressed;
+  std::vector<std::int32_t> suppressed, suppressed_first;
+  std::vector<std::pair<std::vector<std::int32_t>, float>> sequence_bias;
+  std::optional<double> source_penalty;
+  std::optional<std::int64_t> source_no_repeat_ngram;
+  std::optional<std::pair<std::int64_t, double>> stop_growth;
+  std::vector<std::string> stop_strings;
+  bool samples = false;  ///< do_sample is true.
+  std::string refused;   ///< A key without which the text would be another, and which is not supported; empty: none.
 };
 
 struct Family;
@@ -45,6 +54,7 @@ struct Checkpoint {
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
   std::optional<std::int32_t> pad_id;
   std::vector<std::int32_t> stop_ids;  ///< Any of them ends a text.
+  std::vector<std::string> notes;      ///< What the reader of the file should know, one line each.
   SamplingOverrides generation;        ///< generation_config.json.
   SearchDefaults search;
 };

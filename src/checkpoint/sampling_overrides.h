@@ -7,7 +7,7 @@ namespace vitrine {
 
 /// Sampling parameters from generation_config.json or from the caller.
 struct SamplingOverrides {
-  std::optional<double> temperature, top_p, min_p, repeat_penalty;
+  std::optional<double> temperature, top_p, min_p, repeat_penalty, typical_p, epsilon_cutoff, eta_cutoff;
   std::optional<int> top_k;
   bool greedy = false;  ///< In generation_config.json: do_sample is present and false.
 };

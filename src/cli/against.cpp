@@ -10,7 +10,7 @@
 namespace vitrine::cli {
 
 std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
-  const auto file = MappedFile::open(path);
+  const auto file = MappedFile::open_or_read(path);
   std::vector<std::int32_t> ids = session.tokenizer->encode(file->text(), policy);
   const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();
   if (policy == SpecialTokens::apply && begins_with_bos) ids.erase(ids.begin());

@@ -58,7 +58,7 @@ void Chat::open_conversation() {
       save();  // fails now rather than after the first answer
   }
   if (!options_.tools.empty()) {
-    const auto file = MappedFile::open(options_.tools);
+    const auto file = MappedFile::open_or_read(options_.tools);
     conversation_.set_tools(parse_ordered_json(file->text_without_mark(), options_.tools));
   }
   if (options_.system) conversation_.set_system(*options_.system);

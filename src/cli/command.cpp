@@ -103,6 +103,7 @@ Command::Command(const std::string& about, const std::string& name, std::functio
     : program_(std::make_unique<CLI::App>(about, name)), app_(*program_) {
   app_.set_help_flag("--help", "Print this help and exit");  // no -h: the text "-hello" would print help
   app_.set_version_flag("--version", std::move(version));
+  app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // of one given twice
 }
 Command::Command(CLI::App& app) : app_(app) {}
 Command::~Command() = default;

@@ -78,7 +78,7 @@ Scores score_lines(const EvalOptions& o, const Session& session, std::span<const
 /// An encoder–decoder on the lines of two files.
 void run_eval_pairs(const EvalOptions& o, const Session& session, const std::string& source) {
   if (!session.has_encoder()) throw BadInput("--target", "the model has no encoder, so it reads one text only");
-  const auto source_file = MappedFile::open(source), target_file = MappedFile::open(o.target_file);
+  const auto source_file = MappedFile::open_or_read(source), target_file = MappedFile::open_or_read(o.target_file);
   const auto [sources, targets] = line_pairs(*source_file, *target_file);
   const PairEvaluation result = evaluate_lines(o, session, sources, targets);
   std::optional<Scores> scores;

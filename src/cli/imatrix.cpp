@@ -27,7 +27,7 @@ struct ImatrixOptions : Options {
 class Windows {
  public:
   Windows(const ImatrixOptions& o, const Session& session, const std::string& path)
-      : ids_(session.tokenizer->encode(MappedFile::open(path)->text(), SpecialTokens::none)),
+      : ids_(session.tokenizer->encode(MappedFile::open_or_read(path)->text(), SpecialTokens::none)),
         size_(static_cast<std::size_t>(o.window)) {
     const std::vector<std::int32_t> added = session.tokenizer->encode("", SpecialTokens::apply);
     const bool begins_with_bos = session.bos() && !added.empty() && added.front() == *session.bos();

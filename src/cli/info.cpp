@@ -70,7 +70,7 @@ Subject open_subject(const InfoOptions& o) {
   if ((!exists || is_config) && !o.adapters.empty()) throw BadInput("--adapter", "it needs a checkpoint with weights");
   if (!exists || is_config) return {facts_of_config(o, path)};
   if (o.adapters.empty()) {
-    return {facts_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys}))};
+    return {facts_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys, o.allowed_tensors}))};
   }
   Session session = open_model(o, path, false);
   ModelFacts facts = facts_of_checkpoint(o, path, session.checkpoint);

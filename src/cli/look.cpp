@@ -82,6 +82,7 @@ std::string run_options(const LookCommand& o) {
   if (o.compute != "auto") options += "--compute " + o.compute + " ";
   if (o.kv != "f32") options += "--kv " + o.kv + " ";
   for (const std::string& key : o.allowed_config_keys) options += "--allow-config-key " + shell_quoted(key) + " ";
+  for (const std::string& name : o.allowed_tensors) options += "--allow-tensor " + shell_quoted(name) + " ";
   return options;
 }
 
@@ -125,7 +126,7 @@ LookRun run_in(const LookCommand& o) {
   const MetricCurves metrics = read_metrics(*o.run);
   if (const auto loss = metrics.curves.find("loss"); loss != metrics.curves.end()) run.losses = loss->second;
   run.open = [&o, folder = *o.run](std::int64_t step) {
-    return load_checkpoint(checkpoint_path(folder, step), {o.allowed_config_keys});
+    return load_checkpoint(checkpoint_path(folder, step), {o.allowed_config_keys, o.allowed_tensors});
   };
   return run;
 }

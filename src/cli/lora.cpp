@@ -252,13 +252,14 @@ void run_merge(const MergeOptions& o) {
     ProgressBar bar("writing " + out);
     GgufTypes types(merged_type(o, own));
     types.allow_requantize = true;
-    write_gguf(out, merged, types, tokenizer, *session.pool, bar.reporter());
+    const GgufExport exported = write_gguf(out, merged, types, tokenizer, *session.pool, bar.reporter());
+    for (const std::string& text : exported.notes) note(text);
   } else {
     write_folder(o, model, out, base, merged, *session.pool);
   }
   if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
 
-  const Checkpoint written = load_checkpoint(out, {o.allowed_config_keys});
+  const Checkpoint written = load_checkpoint(out, {o.allowed_config_keys, o.allowed_tensors});
   const GenerateContext unmerged = session.context(o);
   GenerateContext of_merged = unmerged;
   of_merged.model = written.model.get();

@@ -72,6 +72,8 @@ void add_common(Command& command, Options& o) {
       ->check(check_kv_types, "{f32,bf16,f16,int8,int4}");
   add_list(command, "--allow-config-key", o.allowed_config_keys,
            "Ignore this unknown key of config.json; may be given several times");
+  add_list(command, "--allow-tensor", o.allowed_tensors,
+           "Ignore this unknown tensor, or with NAME* all that begin so; may be given several times");
 }
 
 void add_positionals(Command& command, Options& o, const std::string& about_model, const char* second,
@@ -220,6 +222,7 @@ Session open(const Options& o, const std::string& given, bool wants_tokenizer) {
   options.tokenizer_options = o.tokenizer_options;
   options.compute = compute_of(o);
   options.allowed_config_keys = o.allowed_config_keys;
+  options.allowed_tensors = o.allowed_tensors;
   for (const std::string& text : o.adapters) {
     const auto [adapter, scale] = split_adapter(text);
     options.adapters.push_back({adapter, scale});
@@ -227,6 +230,7 @@ Session open(const Options& o, const std::string& given, bool wants_tokenizer) {
   Session session;
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   static_cast<OpenedModel&>(session) = vitrine::open_model(path, options, wants_tokenizer, *session.pool);
+  for (const std::string& text : session.checkpoint.notes) note(text);
   session.whole_model = session.checkpoint.model;
   products_of(o, *session.checkpoint.model, path);  // checks --compute int8
   if (o.ranks != nullptr) split_model(o, session);

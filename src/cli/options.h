@@ -32,7 +32,7 @@ struct Options {
   TokenizerOptions tokenizer_options;
   std::string compute = "auto";
   std::string kv = "f32";
-  std::vector<std::string> allowed_config_keys;
+  std::vector<std::string> allowed_config_keys, allowed_tensors;
   std::vector<std::string> adapters;  // PATH[=SCALE]
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;

@@ -164,7 +164,7 @@ void run_quantize(const QuantizeOptions& o) {
   if (std::filesystem::equivalent(o.model, o.out, error)) {
     throw BadInput(o.out, "expected a file other than the model itself");
   }
-  const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys});
+  const Checkpoint checkpoint = load_checkpoint(o.model, {o.allowed_config_keys, o.allowed_tensors});
   GgufTypes types(file_type_named(o.type));
   for (const std::string& text : o.overrides) types.overrides.push_back(parse_override(text));
   types.pure = o.pure;
@@ -184,6 +184,8 @@ void run_quantize(const QuantizeOptions& o) {
     written = write_gguf(o.out, checkpoint, types, tokenizer, pool, bar.reporter());
   }
   if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
+  for (const std::string& text : checkpoint.notes) note(text);
+  for (const std::string& text : written.notes) note(text);
   const std::int64_t before = stored_bytes(*checkpoint.model);
   std::optional<Compared> compared;
   if (!o.compare.empty() && !o.dry_run) compared = compare(o);

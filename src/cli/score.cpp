@@ -20,7 +20,7 @@ struct ScoreOptions : Options {
 };
 
 void run_score(const ScoreOptions& o) {
-  const auto hypotheses = MappedFile::open(o.hypotheses), references = MappedFile::open(o.references);
+  const auto hypotheses = MappedFile::open_or_read(o.hypotheses), references = MappedFile::open_or_read(o.references);
   const auto [h, r] = line_pairs(*hypotheses, *references);
   std::vector<LinePair> pairs;
   for (std::size_t i = 0; i < h.size(); ++i) pairs.push_back({h[i], r[i]});

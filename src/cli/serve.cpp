@@ -35,7 +35,7 @@ AccessRules access_rules(const ServeOptions& o) {
   AccessRules rules;
   const char* const variable = std::getenv("VITRINE_API_KEY");
   if (!o.key_file.empty()) {
-    rules.keys = parse_keys(MappedFile::open(o.key_file)->text(), o.key_file);
+    rules.keys = parse_keys(MappedFile::open_or_read(o.key_file)->text(), o.key_file);
   } else if (variable != nullptr) {
     rules.keys = parse_keys(variable, "VITRINE_API_KEY");
   }

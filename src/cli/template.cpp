@@ -45,8 +45,7 @@ Json answer_json(const RenderedTemplate& rendered, const Tokenizer* tokenizer) {
 }
 
 TemplateData parse_file(const std::string& path) {
-  if (path == "-") return TemplateData::parse(read_text(path), "stdin");
-  return TemplateData::parse(MappedFile::open(path)->text_without_mark(), path);
+  return TemplateData::parse(MappedFile::open_or_read(path)->text_without_mark(), path);
 }
 
 /// Parsed templates by their text, for requests that bring their own.

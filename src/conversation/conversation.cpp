@@ -258,7 +258,7 @@ ConversationLine parse_conversation(std::string_view line, const std::string& wh
 void for_each_line(
     const std::string& path,
     const std::function<void(std::string_view line, const std::string& where, std::int64_t number)>& take) {
-  const auto file = MappedFile::open(path);
+  const auto file = MappedFile::open_or_read(path);
   std::string_view rest = file->text_without_mark();
   if (const std::size_t first = rest.find_first_not_of(" \t\r\n"); first != rest.npos && rest[first] == '[') {
     throw BadInput(path,

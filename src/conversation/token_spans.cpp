@@ -48,7 +48,7 @@ void learn_span(std::string_view text, std::size_t begin, std::size_t end, const
   while (last > 0 && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
   const std::size_t first_token = token_at(begin);
   const std::size_t last_token = token_at(last);
-  const std::size_t stop = last_token == 0 ? learned.size() : last_token + 1;
+  const std::size_t stop = last_token + 1;
   for (std::size_t i = first_token; i < std::min(stop, learned.size()); ++i) learned[i] = 1;
 }
 

@@ -22,7 +22,7 @@ std::string side(const std::string& folder, const char* name) { return (fs::path
 /// The lines of a file, without their ends.
 class Lines {
  public:
-  explicit Lines(const std::string& path) : file_(MappedFile::open(path)), rest_(file_->text()) {}
+  explicit Lines(const std::string& path) : file_(MappedFile::open_or_read(path)), rest_(file_->text()) {}
 
   bool next(std::string_view& line) {
     if (rest_.empty()) return false;

@@ -1,5 +1,8 @@
 #include "generate/filters.h"
 
+#include <cmath>
+#include <numeric>
+
 namespace vitrine {
 namespace {
 
@@ -9,10 +12,11 @@ void keep_top_k(const SamplingConfig& config, Ranking& ranking) {
 
 void keep_top_p(const SamplingConfig& config, Ranking& ranking) {
   if (config.top_p == 1) return;
-  const double enough = config.top_p * ranking.total();  // positive
+  const double enough = config.top_p * ranking.total();
   double sum = 0;
   std::size_t n = 0;
   while (n < ranking.size() && sum < enough) sum += ranking.weight(n++);
+  if (n == 0) return ranking.keep(1);  // top_p is 0
   ranking.keep(n, sum);
 }
 
@@ -24,7 +28,57 @@ void keep_min_p(const SamplingConfig& config, Ranking& ranking) {
   ranking.keep(n, sum);
 }
 
-constexpr Filter kFilters[] = {keep_top_k, keep_top_p, keep_min_p};
+/// −log p of each candidate, and Σ p · −log p.
+struct Surprise {
+  std::vector<double> each;
+  double mean = 0;
+};
+
+Surprise surprise_of(Ranking& ranking) {
+  Surprise surprise;
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    const double p = ranking.weight(i) / ranking.total();
+    surprise.each.push_back(p > 0 ? -math::log(p) : std::numeric_limits<double>::infinity());
+    if (p > 0) surprise.mean += p * surprise.each.back();
+  }
+  return surprise;
+}
+
+void keep_typical_p(const SamplingConfig& config, Ranking& ranking) {
+  if (config.typical_p == 1) return;
+  const Surprise surprise = surprise_of(ranking);
+  const auto distance = [&](std::size_t i) { return std::abs(surprise.each[i] - surprise.mean); };
+  std::vector<std::size_t> order(ranking.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
+  const double enough = config.typical_p * ranking.total();
+  double sum = 0;
+  std::size_t last = 0;  // the first at which the sum is enough
+  for (; last + 1 < order.size(); ++last) {
+    sum += ranking.weight(order[last]);
+    if (sum >= enough) break;
+  }
+  const double farthest = distance(order[last]);
+  ranking.keep_if([&](std::size_t i) { return distance(i) <= farthest; });
+}
+
+/// Keeps the tokens with a probability of at least `least`, and those as likely as the most likely one.
+void keep_probable(double least, Ranking& ranking) {
+  std::size_t n = 1;
+  while (n < ranking.size() && (ranking.weight(n) >= least * ranking.total() || ranking.weight(n) == 1)) ++n;
+  ranking.keep(n);
+}
+
+void keep_epsilon(const SamplingConfig& config, Ranking& ranking) {
+  if (config.epsilon_cutoff > 0) keep_probable(config.epsilon_cutoff, ranking);
+}
+
+void keep_eta(const SamplingConfig& config, Ranking& ranking) {
+  const double eta = config.eta_cutoff;
+  if (eta > 0) keep_probable(std::min(eta, std::sqrt(eta) * math::exp(-surprise_of(ranking).mean)), ranking);
+}
+
+constexpr Filter kFilters[] = {keep_top_k, keep_top_p, keep_min_p, keep_typical_p, keep_epsilon, keep_eta};
 
 }  // namespace
 

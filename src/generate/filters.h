@@ -68,6 +68,19 @@ class Ranking {
     keep(n);
     total_ = total;
   }
+  /// Keeps those for whose index keep() is true.
+  template <class Keep>
+  void keep_if(Keep keep) {
+    sort();
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (keep(i)) all_[n++] = all_[i];
+    }
+    all_.resize(n);
+    n_sorted_ = n;
+    weights_.clear();
+    total_.reset();
+  }
   void sort() { sort_to(all_.size()); }
 
  private:
@@ -91,7 +104,7 @@ class Ranking {
   std::size_t n_sorted_ = 0;
 };
 
-/// Keeps the first candidates, at least one, of those that the filters before it have kept.
+/// Keeps at least one candidate of those that the filters before it have kept.
 using Filter = void (*)(const SamplingConfig& config, Ranking& ranking);
 
 /// In their order.

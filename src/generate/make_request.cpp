@@ -70,9 +70,27 @@ void set_texts(const RequestDefaults& model, std::vector<std::int32_t> ids, cons
   request.prompt.insert(request.prompt.end(), first.begin(), first.end());
 }
 
+/// Throws Unsupported if the checkpoint wants what cannot be done, and the caller does not replace it.
+void check_stored(const RequestDefaults& model, const GenerateOptions& caller, bool samples) {
+  const SearchDefaults& stored = model.search;
+  if (!stored.refused.empty()) {
+    throw Unsupported("generation_config.json",
+                      "key {} is not supported, and changes the text: remove it (--allow-config-key {} ignores it)",
+                      stored.refused, stored.refused);
+  }
+  const bool samples_beams = stored.samples && stored.n_beams.value_or(1) > 1;
+  if (samples_beams && !samples && !caller.beam && !caller.greedy) {
+    throw Unsupported("generation_config.json",
+                      "do_sample with num_beams {}: beams do not sample (--beam {} searches without, --temperature 1 "
+                      "samples without beams)",
+                      *stored.n_beams, *stored.n_beams);
+  }
+}
+
 /// Sets the beams, the rules and the number of tokens of a request whose prompt is set.
 void set_search(const RequestDefaults& model, const GenerateOptions& caller, bool samples, GenerateRequest& request) {
   const SearchDefaults& stored = model.search;
+  check_stored(model, caller, samples);
   const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t stored_beams = samples ? 1 : std::clamp<std::int64_t>(stored.n_beams.value_or(1), 1, 1 << 20);
   request.beam.n_beams = caller.beam.value_or(static_cast<int>(stored_beams));
@@ -87,16 +105,20 @@ void set_search(const RequestDefaults& model, const GenerateOptions& caller, boo
     request.max_tokens = *caller.max_tokens;
   } else if (stored.max_new_tokens) {
     request.max_tokens = *stored.max_new_tokens;
-  } else if (stored.max_length && !request.source.empty()) {
+  } else if (stored.max_length) {
     request.max_tokens = without_prompt(*stored.max_length);
   }
   OutputRules& rules = request.rules;
-  const std::int64_t stored_least =
-      std::max(stored.min_new_tokens.value_or(0), without_prompt(stored.min_length.value_or(0)));
+  const std::int64_t stored_least = stored.min_new_tokens.value_or(without_prompt(stored.min_length.value_or(0)));
   rules.min_tokens = caller.min_tokens.value_or(stored_least);
   rules.no_repeat_ngram = caller.no_repeat_ngram.value_or(stored.no_repeat_ngram.value_or(0));
   rules.bad_words = stored.bad_words;
   rules.suppressed = stored.suppressed;
+  rules.suppressed_first = stored.suppressed_first;
+  rules.sequence_bias = stored.sequence_bias;
+  rules.source_penalty = stored.source_penalty.value_or(1);
+  rules.source_no_repeat_ngram = stored.source_no_repeat_ngram.value_or(0);
+  rules.stop_growth = stored.stop_growth;
   rules.forced_last = stored.forced_last;
 }
 
@@ -178,6 +200,8 @@ GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int3
   request.seed = caller.seed.value_or(0);
   request.stop_ids = caller.stop_ids ? *caller.stop_ids : model.stop_ids;
   request.stop_strings = caller.stop;
+  request.stop_strings.insert(request.stop_strings.end(), model.search.stop_strings.begin(),
+                              model.search.stop_strings.end());
   request.n_logprobs = caller.n_logprobs.value_or(0);
   request.sampling.validate();
   request.wants_score = model.has_encoder || request.beam.n_beams > 1;

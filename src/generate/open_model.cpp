@@ -44,7 +44,8 @@ OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, cons
 }
 
 OpenedModel open_model(const std::string& path, const OpenOptions& options, bool wants_tokenizer, ThreadPool& pool) {
-  return open_checkpoint(path, load_checkpoint(path, {options.allowed_config_keys}), options, wants_tokenizer, pool);
+  return open_checkpoint(path, load_checkpoint(path, {options.allowed_config_keys, options.allowed_tensors}), options,
+                         wants_tokenizer, pool);
 }
 
 }  // namespace vitrine

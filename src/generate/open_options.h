@@ -34,6 +34,7 @@ struct OpenOptions {
   KvTypes kv_types{};                    ///< Types to which keys and values are rounded.
   Compute compute = Compute::automatic;  ///< How weights are multiplied.
   std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
+  std::vector<std::string> allowed_tensors{};      ///< Unknown tensors to ignore; NAME* stands for all that begin so.
   std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
   std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
   /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for

@@ -33,7 +33,8 @@ struct GenerateOptions {
   std::optional<std::string> target_lang{};  ///< The piece of the language's token, which comes first.
   std::optional<double> temperature{};       ///< These are members of SamplingConfig.
   std::optional<int> top_k{};
-  std::optional<double> top_p{}, min_p{}, repeat_penalty{}, frequency_penalty{}, presence_penalty{};
+  std::optional<double> top_p{}, min_p{}, typical_p{}, epsilon_cutoff{}, eta_cutoff{}, repeat_penalty{},
+      frequency_penalty{}, presence_penalty{};
   bool greedy = false;              ///< As a temperature of 0.
   std::vector<std::string> stop{};  ///< The text ends before the first occurrence of any of these.
   std::optional<int> n_logprobs{};  ///< Log-probabilities to report for each token; 0: none.
@@ -56,16 +57,24 @@ struct GenerateOptions {
 ///   5. top-k: keeps the k most likely tokens;
 ///   6. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
 ///   7. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
-///   8. draws one of the remaining tokens, in proportion to its probability.
+///   8. typical: of these, keeps the smallest set of tokens, those whose −log p is nearest to its mean, the entropy,
+///      first, whose probabilities add up to at least typical_p (Meister et al., "Locally Typical Sampling", 2022);
+///   9. epsilon: of these, keeps the tokens with a probability of at least epsilon_cutoff;
+///  10. eta: of these, keeps those of at least min(eta_cutoff, √eta_cutoff · exp(−entropy)) (Hewitt et al., "Truncation
+///      Sampling as Language Model Desmoothing", 2022); 9 and 10 always keep the most likely token;
+///  11. draws one of the remaining tokens, in proportion to its probability.
 /// Candidates are ordered by (penalized logit descending, id ascending); every filter and every sum uses this order.
 /// Probabilities are computed in double precision. A token with a logit of -inf is never chosen. At temperature 0, the
 /// token with the largest penalized logit is chosen, and among equal logits the one with the lowest id, without steps 4
-/// to 8 and without a random number.
+/// to 11 and without a random number.
 struct SamplingConfig {
   double temperature = 0.8;                                   ///< 0 is greedy
   int top_k = 40;                                             ///< 0 is off
-  double top_p = 0.95;                                        ///< 1 is off
+  double top_p = 0.95;                                        ///< 1 is off; 0 keeps the most likely token
   double min_p = 0;                                           ///< 0 is off
+  double typical_p = 1;                                       ///< 1 is off
+  double epsilon_cutoff = 0;                                  ///< 0 is off
+  double eta_cutoff = 0;                                      ///< 0 is off
   double repeat_penalty = 1;                                  ///< 1 is off
   double frequency_penalty = 0;                               ///< 0 is off
   double presence_penalty = 0;                                ///< 0 is off
@@ -118,6 +127,7 @@ struct OptionRow {
   /// Where a checkpoint has its choice.
   std::variant<std::monostate, std::optional<int> SamplingOverrides::*, std::optional<double> SamplingOverrides::*>
       stored{};
+  bool is_rare = false;                      ///< Values are shown only if they differ from the default.
   const char* in_chat = "";                  ///< The help of chat, if it differs.
   std::vector<std::string> names{};          ///< The texts that are allowed, if not all.
   const char* field = "";                    ///< The field of the server, if its name differs,
@@ -208,7 +218,7 @@ inline const std::vector<OptionRow>& option_rows() {
        .place = &O::top_p,
        .in = kInSampling,
        .about = "Sample only from the most likely tokens whose probabilities add up to N",
-       .range = {0, 1, true},
+       .range = {0, 1},
        .value = &S::top_p,
        .samples = true,
        .stored = &C::top_p},
@@ -220,6 +230,33 @@ inline const std::vector<OptionRow>& option_rows() {
        .value = &S::min_p,
        .samples = true,
        .stored = &C::min_p},
+      {.name = "typical_p",
+       .place = &O::typical_p,
+       .in = kInSampling,
+       .about = "Sample only from the most typical tokens whose probabilities add up to N",
+       .range = {0, 1, true},
+       .value = &S::typical_p,
+       .samples = true,
+       .stored = &C::typical_p,
+       .is_rare = true},
+      {.name = "epsilon_cutoff",
+       .place = &O::epsilon_cutoff,
+       .in = kInSampling,
+       .about = "Sample only from tokens with a probability of at least N",
+       .range = {0, 1},
+       .value = &S::epsilon_cutoff,
+       .samples = true,
+       .stored = &C::epsilon_cutoff,
+       .is_rare = true},
+      {.name = "eta_cutoff",
+       .place = &O::eta_cutoff,
+       .in = kInSampling,
+       .about = "The same, with a smaller N where many tokens are likely",
+       .range = {0, 1},
+       .value = &S::eta_cutoff,
+       .samples = true,
+       .stored = &C::eta_cutoff,
+       .is_rare = true},
       {.name = "repeat_penalty",
        .place = &O::repeat_penalty,
        .in = kInSampling,
@@ -263,8 +300,11 @@ template <class Visit>
 void for_each_sampling_value(const SamplingConfig& config, Visit visit) {
   for (const OptionRow& row : option_rows()) {
     if (!row.is_in(kInGenerate)) continue;
-    if (const auto* const real = std::get_if<double SamplingConfig::*>(&row.value)) visit(row.name, config.**real);
-    if (const auto* const whole = std::get_if<int SamplingConfig::*>(&row.value)) visit(row.name, config.**whole);
+    const auto show = [&](auto place) {
+      if (!row.is_rare || config.*place != SamplingConfig().*place) visit(row.name, config.*place);
+    };
+    if (const auto* const real = std::get_if<double SamplingConfig::*>(&row.value)) show(*real);
+    if (const auto* const whole = std::get_if<int SamplingConfig::*>(&row.value)) show(*whole);
   }
 }
 /// "temperature 0.8, top-k 40, …"

@@ -146,10 +146,17 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   }
   int number = 0;
   for (const auto& filter : filters()) {
-    const std::size_t n_before = ranking.size();
     filter(config, ranking);
     ++number;
-    for (std::size_t i = ranking.size(); i < n_before; ++i) tokens[i].removed = number;
+    std::size_t next = 0;  // kept ones are in the same order
+    for (FunnelToken& token : tokens) {
+      if (token.removed != 0) continue;
+      if (next < ranking.size() && ranking[next].id == token.id) {
+        ++next;
+      } else {
+        token.removed = number;
+      }
+    }
   }
   return tokens;
 }

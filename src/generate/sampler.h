@@ -47,7 +47,7 @@ struct FunnelToken {
   std::int32_t id = 0;
   double logit = 0;  ///< After the bias and the repeat penalty, before temperature.
   double prob = 0;   ///< After temperature, of all tokens.
-  int removed = 0;   ///< The number of the filter that removed it: top-k is 1, top-p 2, min-p 3; 0: none.
+  int removed = 0;   ///< The number of the filter that removed it: top-k is 1, top-p 2, and so on; 0: none.
 };
 
 /// Every possible token in the order of the steps, most likely first. The tokens that are not removed are those from

@@ -133,7 +133,7 @@ std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64
 
 TextSoFar Sequence::text_of(const Branch& branch) const {
   return {branch.ids, static_cast<std::int64_t>(branch.ids.size() - request_.prompt.size()), request_.max_tokens,
-          request_.stop_ids};
+          request_.stop_ids, request_.source.empty() ? request_.prompt : request_.source};
 }
 
 TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits) const {
@@ -186,6 +186,7 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
   }
   const std::span<float> scores = sampler.scores(logits.size());
   log_softmax(*context_.kernels, logits, scores);
+  apply_before_penalty(request_.rules, text_of(branch), scores);
   penalize(branch.ids, request_.sampling.repeat_penalty, scores);
   if (applies(request_.rules, text_of(branch))) apply(request_.rules, text_of(branch), scores);
   const auto beam = static_cast<std::size_t>(&branch - branches_.data());
@@ -196,14 +197,22 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
 
 void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sampler) {
   std::span<const float> scores = logits;
+  std::optional<SamplingConfig> unpenalized;
   if (applies(request_.rules, text_of(branch))) {
     const std::span<float> changed = sampler.scores(logits.size());
     std::copy(logits.begin(), logits.end(), changed.begin());
+    if (request_.rules.surround_penalty()) {
+      apply_before_penalty(request_.rules, text_of(branch), changed);
+      penalize(branch.ids, request_.sampling.repeat_penalty, changed);
+      unpenalized = request_.sampling;
+      unpenalized->repeat_penalty = 1;
+    }
     apply(request_.rules, text_of(branch), changed);
     scores = changed;
   }
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
-  const std::int32_t id = sampler.sample(scores, branch.ids, request_.sampling, key, result_.ids.size());
+  const SamplingConfig& sampling = unpenalized ? *unpenalized : request_.sampling;
+  const std::int32_t id = sampler.sample(scores, branch.ids, sampling, key, result_.ids.size());
   if (request_.wants_score) {
     const auto own = static_cast<double>(logits[static_cast<std::size_t>(id)]);
     sum_ += own - log_normalizer(*context_.kernels, logits);

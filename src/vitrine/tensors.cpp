@@ -84,8 +84,8 @@ class StateSink : public TensorSink {
 LanguageModel LanguageModel::from_tensors(const std::string& config_json, const std::vector<StateTensor>& tensors,
                                           std::shared_ptr<const void> owner, const OpenOptions& options) {
   const Json config = parse_json(config_json, "config");
-  Checkpoint checkpoint =
-      bind_hugging_face(config, stored_tensors(tensors, std::move(owner)), "config", {options.allowed_config_keys});
+  Checkpoint checkpoint = bind_hugging_face(config, stored_tensors(tensors, std::move(owner)), "config",
+                                            {options.allowed_config_keys, options.allowed_tensors});
   checkpoint.description = checkpoint.family + ", tensors in memory";
   return LanguageModel(std::make_shared<const State>(kInMemory, std::move(checkpoint), options));
 }

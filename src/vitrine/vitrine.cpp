@@ -15,7 +15,7 @@ namespace vitrine {
 LanguageModel::LanguageModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 LanguageModel LanguageModel::open(const std::string& path, const OpenOptions& options) {
-  Checkpoint checkpoint = load_checkpoint(path, {options.allowed_config_keys});
+  Checkpoint checkpoint = load_checkpoint(path, {options.allowed_config_keys, options.allowed_tensors});
   return LanguageModel(std::make_shared<const State>(path, std::move(checkpoint), options));
 }
 

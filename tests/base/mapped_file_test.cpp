@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <fstream>
+#include <thread>
+
 #include "base/error.h"
 #include "base/temp_folder.h"
 
@@ -61,6 +64,9 @@ TEST(MappedFile, RefusesPathsThatAreNotRegularFiles) {
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(refusal(folder / "fifo"), HasSubstr("expected a regular file")) << "without waiting for a writer";
   EXPECT_THAT(refusal("/dev/zero"), HasSubstr("expected a regular file"));
+  std::jthread writer([&] { std::ofstream(folder / "fifo") << std::string(100'000, 'x'); });
+  EXPECT_EQ(MappedFile::open_or_read(folder / "fifo")->text(), std::string(100'000, 'x'));
+  EXPECT_EQ(MappedFile::open_or_read(folder / "fifo")->text().size(), 100'000U) << "a pipe is read once and kept";
   std::filesystem::create_symlink("loop", folder / "loop");
   EXPECT_THAT(refusal(folder / "loop"), HasSubstr("loop"));
   EXPECT_THAT(refusal(folder / std::string(300, 'x')), HasSubstr("cannot open"));

@@ -41,11 +41,7 @@ const std::map<std::string, std::string> kRefused = {
     {"gemma3", "the scale of attention scores"},
     {"gemma3_tables", "the scale of attention scores"},
     {"gpt_neox_serial", "attention of layer 0"},
-    {"mistral", "the attention window"},
-    {"mixtral", "the attention window"},
-    {"qwen2_window", "the attention window"},
-    {"qwen3_moe", "the feed-forward of layer 1"},  // in GGUF all layers have experts
-    {"starcoder2", "the attention window"},
+    {"qwen3_moe", "the feed-forward of layer 1"},     // in GGUF all layers have experts
     {"cohere2_layer_types", "the attention window"},  // every fourth layer is full, or every n-th by a key
 };
 
@@ -127,6 +123,23 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param_info) { return param_info.param.golden; });
 
 /// No golden has both experts in every layer and router weights that are divided by their sum.
+TEST(Gguf, WithoutWindowsTheContextEndsWhereTheyWouldBegin) {
+  for (const char* golden : {"mistral", "mixtral", "qwen2_window", "starcoder2"}) {
+    SCOPED_TRACE(golden);
+    const TempFolder temp;
+    const Checkpoint original = load_checkpoint(goldens() + "/" + golden);
+    std::int64_t smallest = original.model->config().max_seq_len;
+    for (std::size_t i = 0; i < original.model->config().n_layers(); ++i) {
+      const AttentionConfig* const attention = attention_of(original.model->config(), i);
+      if (attention->window) smallest = std::min(smallest, *attention->window);
+    }
+    ASSERT_LT(smallest, original.model->config().max_seq_len);
+    const Checkpoint written = through_gguf(original, DType::f32, temp / "x.gguf");
+    EXPECT_EQ(written.model->config().max_seq_len, smallest);
+    EXPECT_FALSE(attention_of(written.model->config(), 0)->window);
+  }
+}
+
 TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
   const TempFolder folder;
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},

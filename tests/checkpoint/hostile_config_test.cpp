@@ -182,6 +182,23 @@ TEST_P(HostileConfig, AnUnknownKeyIsNamedAndMayBeAllowed) {
   EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {"another", "my_new_mechanism"}}), "");
 }
 
+TEST_P(HostileConfig, UnknownKeysThatAreOffAndOtherSpellingsAreNoError) {
+  const HostileFolder folder(GetParam());
+  folder.edit_json([](Json& config) {
+    config["odd_null"] = nullptr;
+    config["odd_false"] = false;
+    config["odd_zero"] = 0.0;
+    config["architectures"][0] = "FSDP" + config["architectures"][0].get<std::string>();
+  });
+  EXPECT_EQ(refusal(folder.path()), "");
+}
+
+TEST(HostileConfigs, SizesMayBeWrittenAsFractions) {
+  EXPECT_EQ(refusal_with("llama_mha", R"({"max_position_embeddings": 64.0, "architectures": ["LLaMAForCausalLM"]})"),
+            "");
+  EXPECT_NE(refusal_with("llama_mha", R"({"max_position_embeddings": 64.5})"), "");
+}
+
 TEST_P(HostileConfig, ASizeThatContradictsTheTensorsNamesATensor) {
   const HostileFolder folder(GetParam());
   const Json config = folder.json();

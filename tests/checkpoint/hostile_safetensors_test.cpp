@@ -174,7 +174,7 @@ TEST(HostileSafetensors, TensorsThatAreMissingOrTooMany) {
   expect_all_in(refusal_with_header([&](Json& h) { rename(h, "model.embed_tokens.weight", "x"); }),
                 {"embed_tokens.weight", "missing"});
   expect_all_in(refusal_with_header([&](Json& h) { rename(h, "lm_head.weight", "head"); }),
-                {"lm_head.weight", "missing"});
+                {"tensor head", "not part of this model (--allow-tensor head"});
   const Json none = {{"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}};
   for (const std::string& extra :
        {std::string("model.layers.2.mlp.up_proj.weight"), std::string("model.layers.0.self_attn.q_proj.bias"),
@@ -183,7 +183,15 @@ TEST(HostileSafetensors, TensorsThatAreMissingOrTooMany) {
     expect_all_in(refusal_with_header([&](Json& h) { h[extra] = none; }),
                   {"model.safetensors]", "tensor " + extra, "not part of this model"});
   }
-  EXPECT_EQ(refusal_with_header([&](Json& h) { h["model.rotary_emb.inv_freq"] = none; }), "") << "known and ignored";
+  for (const char* buffer : {"model.rotary_emb.inv_freq", "model.layers.0.self_attn.rotary_emb.cos_cached",
+                             "model.layers.1.self_attn.rotary_emb.sin_cached"}) {
+    EXPECT_EQ(refusal_with_header([&](Json& h) { h[buffer] = none; }), "") << "known and ignored";
+  }
+  const HostileFolder folder("llama_mha");
+  folder.edit_header([&](Json& h) { h["mtp.0.weight"] = none; });
+  EXPECT_NE(refusal(folder.path(), {.allowed_tensors = {"mtp.1*", "mtp"}}), "");
+  EXPECT_EQ(refusal(folder.path(), {.allowed_tensors = {"mtp.*"}}), "");
+  EXPECT_EQ(refusal(folder.path(), {.allowed_tensors = {"mtp.0.weight"}}), "");
 }
 
 TEST(HostileSafetensors, NamesOfTensorsCannotBreakTheLine) {

@@ -68,17 +68,6 @@ TEST(PublishedFolder, DoublesAreRoundedToFloats) {
   EXPECT_EQ(logits_of_folder(folder.path()), expected);
 }
 
-TEST(PublishedFolder, AHeadThatDiffersFromTheEmbeddingIsNotTiedToIt) {
-  const HostileFolder untied("llama_mha");
-  ASSERT_FALSE(load_checkpoint(untied.path()).model->config().head.tied);
-  const std::vector<float> expected = logits_of_folder(untied.path());
-  untied.edit_json([](Json& config) { config["tie_word_embeddings"] = true; });
-  const Checkpoint checkpoint = load_checkpoint(untied.path());
-  EXPECT_EQ(logits_of_folder(untied.path()), expected);
-  ASSERT_EQ(checkpoint.notes.size(), 1U);
-  EXPECT_THAT(checkpoint.notes.front(), HasSubstr("lm_head.weight differs from the embedding"));
-}
-
 TEST(PublishedFolder, WithoutAHeadThereAreVectorsAlone) {
   const HostileFolder whole("llama_mha"), folder("llama_mha");
   edit_tensors(folder, [](auto& tensors) { tensors.erase("lm_head.weight"); });
@@ -95,7 +84,6 @@ TEST(PublishedFolder, WithoutAHeadThereAreVectorsAlone) {
     return vector;
   };
   EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
-  EXPECT_THAT(load_checkpoint(folder.path()).notes, testing::ElementsAre(HasSubstr("no lm_head.weight")));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("the model has no head"));
 
   // A base model, whose tensors have no prefix.
@@ -106,7 +94,6 @@ TEST(PublishedFolder, WithoutAHeadThereAreVectorsAlone) {
   });
   folder.edit_json([](Json& config) { config["architectures"] = {"LlamaModel"}; });
   EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
-  EXPECT_TRUE(load_checkpoint(folder.path()).notes.empty());
 }
 
 TEST(PublishedFolder, NamesOfEarlyConversionsAndOfWrappersAreTheFamilys) {
@@ -116,7 +103,7 @@ TEST(PublishedFolder, NamesOfEarlyConversionsAndOfWrappersAreTheFamilys) {
     EXPECT_EQ(refusal(folder.path()), "") << name;
   }
   folder.edit_json([](Json& config) { config["architectures"] = {"LlamaForSequenceClassification"}; });
-  EXPECT_THAT(refusal(folder.path()), HasSubstr("expected LlamaForCausalLM or LlamaModel, got"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("architectures: expected LlamaForCausalLM"));
 }
 
 TEST(PublishedFolder, KeysThatSayThatSomethingIsAbsentAreNoError) {

@@ -235,6 +235,36 @@ TEST(Sampler, LogitsThatGiveNoToken) {
   EXPECT_THROW(sample(logits, Ids{1}, {.repeat_penalty = 1e-300}, {}), BadInput);
 }
 
+/// The ids that transformers keeps of the same logits.
+TEST(Sampler, FiltersByProbabilityKeepWhatTransformersKeeps) {
+  const std::vector<float> flat = {2.0F, 1.5F, 1.0F, 0.2F, -0.5F, -1.0F, -3.0F, 0.9F};
+  std::vector<float> steep = flat;
+  steep[0] = 6;
+  const auto kept = [](const std::vector<float>& logits, SamplingConfig config) {
+    config.temperature = config.top_p = 1;
+    config.top_k = 0;
+    std::vector<std::int32_t> ids;
+    for (const FunnelToken& token : sampling_funnel(logits, {}, config)) {
+      if (token.removed == 0) ids.push_back(token.id);
+    }
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  };
+  EXPECT_EQ(kept(flat, {.typical_p = 0.2}), (Ids{1}));
+  EXPECT_EQ(kept(flat, {.typical_p = 0.5}), (Ids{1, 2, 7}));
+  EXPECT_EQ(kept(flat, {.typical_p = 0.8}), (Ids{0, 1, 2, 7}));
+  EXPECT_EQ(kept(flat, {.typical_p = 0.95}), (Ids{0, 1, 2, 3, 4, 7}));
+  EXPECT_EQ(kept(steep, {.typical_p = 0.2}), (Ids{0}));
+  EXPECT_EQ(kept(flat, {.epsilon_cutoff = 0.05}), (Ids{0, 1, 2, 3, 7}));
+  EXPECT_EQ(kept(flat, {.epsilon_cutoff = 0.2}), (Ids{0, 1}));
+  EXPECT_EQ(kept(flat, {.epsilon_cutoff = 0.9}), (Ids{0}));
+  EXPECT_EQ(kept(flat, {.eta_cutoff = 0.01}), (Ids{0, 1, 2, 3, 4, 5, 7}));
+  EXPECT_EQ(kept(flat, {.eta_cutoff = 0.3}), (Ids{0, 1, 2, 7}));
+  EXPECT_EQ(kept(flat, {.eta_cutoff = 0.9}), (Ids{0, 1}));
+  EXPECT_EQ(kept(steep, {.eta_cutoff = 0.001}), (Ids{0, 1, 2, 3, 4, 7}));
+  EXPECT_EQ(sample(flat, {}, {.temperature = 1, .top_k = 0, .top_p = 0}, {}), 0) << "the most likely token";
+}
+
 TEST(Sampler, ValuesOutsideTheirRangeAreNamed) {
   const auto refused = [](const SamplingConfig& config, const char* name) {
     EXPECT_THAT([&] { config.validate(); }, ThrowsMessage<BadInput>(HasSubstr(name)));
@@ -244,12 +274,11 @@ TEST(Sampler, ValuesOutsideTheirRangeAreNamed) {
   SamplingConfig{.temperature = 0, .top_k = 0, .top_p = 1, .min_p = 1, .repeat_penalty = 0.1}.validate();
   for (double value : {-0.1, static_cast<double>(kInf), static_cast<double>(NAN)}) {
     refused({.temperature = value}, "[temperature] expected a finite number >= 0");
-    refused({.top_p = value}, "[top_p] expected a number in (0, 1]");
+    refused({.top_p = value}, "[top_p] expected a number in [0, 1]");
     refused({.min_p = value}, "[min_p] expected a number in [0, 1]");
     refused({.repeat_penalty = value}, "[repeat_penalty] expected a finite number > 0");
   }
   refused({.top_k = -1}, "[top_k] expected a number >= 0");
-  refused({.top_p = 0}, "[top_p]");
   refused({.top_p = 1.01}, "[top_p]");
   refused({.min_p = 1.01}, "[min_p]");
   refused({.repeat_penalty = 0}, "[repeat_penalty]");

@@ -6,7 +6,6 @@ namespace vitrine {
 Family m2m_100_family() {
   BartOptions options;
   options.positions = BartOptions::Positions::tensor2tensor;
-  options.first_position = 2;
   options.counts_pads = false;
   options.pre_norm = true;
   options.scaled_embedding = true;

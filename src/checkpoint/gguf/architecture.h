@@ -88,6 +88,10 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
 /// The architecture under which this family is written. Throws Unsupported if there is none.
 const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where);
 
+/// If the architecture has no attention windows, but the config does: shortens the context to the smallest window,
+/// within which attention is the same without them, and removes them. Returns the new context if it is shorter.
+std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architecture, ModelConfig& config);
+
 /// The architecture's keys for `config`.
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config);
 

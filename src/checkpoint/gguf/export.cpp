@@ -91,6 +91,9 @@ class TensorStream {
       for (std::int64_t i = begin; i < end; ++i) {
         read(part, first + i, {floats_.data() + i * tensor.cols, static_cast<std::size_t>(tensor.cols)});
       }
+      if (!default_kernels().all_finite(rows, (end - begin) * tensor.cols)) {
+        throw BadInput(where_ + ", " + tensor.name, "expected finite weights, got infinity or NaN");
+      }
       if (copy_rows(tensor, part, first, begin, end)) return;
       convert(rows, end - begin, tensor, index, bytes_.data() + bytes_of(tensor.dtype, begin * tensor.cols));
     });
@@ -170,10 +173,15 @@ void check_names(const ImportanceMatrix& importance, const std::vector<PlannedTe
 
 GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
                       const GgufKeys& tokenizer, ThreadPool& pool, const ReportProgress& report) {
-  const ModelConfig& config = checkpoint.model->config();
+  ModelConfig config = checkpoint.model->config();
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
   const std::vector<RopeTensor> rope = rope_tensors(config);
   GgufExport result = plan_gguf(path, checkpoint, types);
+  if (const auto context = leave_out_windows(architecture, config)) {
+    result.notes.push_back(
+        fmt::format("the file's context is {} tokens, the attention window: GGUF's architecture {} has no windows",
+                    *context, architecture.name));
+  }
 
   GgufKeys keys;
   keys.add("general.architecture", architecture.name);

@@ -18,6 +18,7 @@ struct GgufExport {
   std::int64_t elements = 0;
   std::int64_t bytes = 0;               ///< Of the tensors.
   std::vector<std::string> unweighted;  ///< Matrices and experts for which the importance matrix has no inputs.
+  std::vector<std::string> notes;       ///< In what the file differs from the model, one line each.
 };
 
 /// Writes `path`, a GGUF file with the model and the keys of `tokenizer`: matrices in `types`, which may be a DType;

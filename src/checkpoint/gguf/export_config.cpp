@@ -150,6 +150,21 @@ const GgufArchitecture& gguf_architecture_of(std::string_view family, std::strin
   throw Unsupported(where, "GGUF files of the family {} cannot be written yet", family);
 }
 
+std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architecture, ModelConfig& config) {
+  const std::vector<GgufKey> keys = gguf_keys(architecture);
+  if (std::any_of(keys.begin(), keys.end(), [](const GgufKey& key) { return key.word == "window"; })) return {};
+  std::optional<std::int64_t> smallest;
+  for (BlockConfig& block : config.blocks) {
+    AttentionConfig* const attention = find<AttentionConfig>(block);
+    if (attention == nullptr || !attention->window) continue;
+    smallest = std::min(smallest.value_or(*attention->window), *attention->window);
+    attention->window.reset();
+  }
+  if (!smallest || config.max_seq_len <= *smallest) return {};
+  config.max_seq_len = *smallest;
+  return smallest;
+}
+
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
   GgufKeys keys;
   const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };

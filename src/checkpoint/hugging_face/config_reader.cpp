@@ -14,6 +14,9 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     // what the file is and who wrote it
     "_attn_implementation",
     "_attn_implementation_autoset",
+    "_attn_implementation_internal",
+    "_experts_implementation",
+    "_experts_implementation_internal",
     "_flash_attn_2_enabled",
     "_commit_hash",
     "_name_or_path",
@@ -99,6 +102,16 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "num_labels",
 });
 
+/// Whether a key that no reader knows says that something is absent: off, empty, or a factor of 1.
+bool is_neutral(std::string_view key, const Json& value) {
+  const auto has = [&](std::string_view word) { return key.find(word) != key.npos; };
+  if (value.is_null()) return true;
+  if (key.starts_with("no_") || has("disable") || has("without")) return false;  // off means on
+  if (value.is_boolean()) return value == false;
+  if (value.is_number()) return value == 0 || (value == 1 && (has("scal") || has("multiplier") || has("factor")));
+  return value.empty() || value == "";
+}
+
 }  // namespace
 
 ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
@@ -128,9 +141,10 @@ bool ConfigReader::has(std::string_view key) const {
 std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const bool fits = value->is_number_integer() && *value >= 1 && *value <= kMaxSize;
+  const bool is_whole = value->is_number() && value->get<double>() == std::floor(value->get<double>());
+  const bool fits = is_whole && *value >= 1 && *value <= kMaxSize;  // some libraries write 16.0
   if (!fits) wrong_type(key, "a whole number of at least 1", *value);
-  return value->get<std::int64_t>();
+  return static_cast<std::int64_t>(value->get<double>());
 }
 
 std::int64_t ConfigReader::size_or(std::string_view key, std::int64_t otherwise) {
@@ -234,11 +248,12 @@ void ConfigReader::refuse(std::string_view key) {
 }
 
 void ConfigReader::finish() const {
+  const bool is_own = object_->value("model_type", Json()) == "vitrine";  // all of its keys are ours
   for (const auto& [key, value] : own_->items()) {
     const bool known = used_.contains(key) ||
                        std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
                        std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
-    if (known) continue;
+    if (known || (!is_own && is_neutral(key, value))) continue;
     throw Unsupported(
         where_, "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key, key);
   }

@@ -51,7 +51,8 @@ class ConfigReader {
   /// Throws Unsupported for a key that is present and neither null nor false.
   void refuse(std::string_view key);
   /// Throws Unsupported for a key that was neither read nor ignored, is not a generic key of transformers'
-  /// PretrainedConfig or of a known tool, and is not allowed.
+  /// PretrainedConfig or of a known tool, is not allowed, and does not say that something is
+  /// absent: null, false, 0, an empty value, a factor of 1. Own models (model_type "vitrine") have no unknown keys.
   void finish() const;
 
   const std::string& where() const { return where_; }

@@ -1,6 +1,7 @@
 #include "checkpoint/hugging_face/encoder_decoder_parts.h"
 
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 
@@ -71,7 +72,11 @@ ModelConfig read_bart(ConfigReader& c, const BartOptions& options) {
   if (!model.shared_embedding && decoder_vocab_size) model.vocab_size = *decoder_vocab_size;
   const auto pad = read_id(c, "pad_token_id", options.pad_id, std::min(model.vocab_size, model.encoder->vocab_size));
   model.embedding.untrained_id = model.encoder->embedding.untrained_id = pad;
-  if (!options.counts_pads) model.encoder->embedding.uncounted_id = pad;
+  if (!options.counts_pads) {
+    model.encoder->embedding.uncounted_id = pad;
+    const auto own = pad.value_or(static_cast<std::int32_t>(options.pad_id));  // null in the config: the default
+    model.embedding.first_position = model.encoder->embedding.first_position = own + 1;
+  }
   const Activation activation = activation_named(c, c.text_or("activation_function", options.activation));
   model.encoder->blocks = read_bart_blocks(c, "encoder", options, model.d_model, activation);
   model.blocks = read_bart_blocks(c, "decoder", options, model.d_model, activation);
@@ -238,6 +243,33 @@ Family t5_like(std::string_view model_type, std::string_view architecture, bool 
   // of the first conversions; cross-attention has no bias
   family.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   family.keys = {{"n_layers", "num_layers"}, {"n_heads", "num_heads"}, {"head_dim", "d_kv"}};
+  return family;
+}
+
+Family t5_encoder_like(std::string_view model_type, std::string_view architecture) {
+  Family family = t5_like(model_type, architecture, false);
+  family.read_config = [](ConfigReader& c) {
+    ModelConfig model;
+    static_cast<StackConfig&>(model) = *read_t5(c, false).encoder;
+    model.has_head = false;
+    return model;
+  };
+  family.adapt = nullptr;
+  family.has_encoder = false;
+  static std::set<std::string> names;  // of rules, which hold views
+  std::vector<TensorRule> tensors;
+  for (TensorRule rule : family.tensors) {
+    std::string ours(rule.ours.front());
+    if (ours.starts_with("decoder.") || ours == "unembed") continue;
+    if (ours.starts_with("encoder.{l}")) {
+      ours.replace(0, std::string_view("encoder").size(), "blocks");
+    } else if (ours.starts_with("encoder.")) {
+      ours.erase(0, std::string_view("encoder.").size());
+    }
+    rule.ours = {*names.insert(ours).first};
+    tensors.push_back(rule);
+  }
+  family.tensors = std::move(tensors);
   return family;
 }
 

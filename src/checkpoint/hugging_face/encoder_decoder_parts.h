@@ -28,5 +28,7 @@ Family bart_like(std::string_view model_type, std::string_view architecture, con
 ModelConfig read_t5(ConfigReader& c, bool scales_tied_logits);
 /// A family with T5's tensor names.
 Family t5_like(std::string_view model_type, std::string_view architecture, bool scales_tied_logits);
+/// A family of the encoder alone, with the same tensor names: a model without a head.
+Family t5_encoder_like(std::string_view model_type, std::string_view architecture);
 
 }  // namespace vitrine

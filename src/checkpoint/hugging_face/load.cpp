@@ -10,7 +10,9 @@
 #include "checkpoint/bind_tensors.h"
 #include "checkpoint/formats.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/hugging_face/generation_config.h"
 #include "checkpoint/names.h"
+#include "checkpoint/param_rows.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_rules.h"
 
@@ -28,10 +30,31 @@ bool may_exist(const fs::path& path) {
 void add_file(StoredTensors& tensors, const std::string& path) {
   SafetensorsFile file = SafetensorsFile::open(path);
   for (const auto& [name, tensor] : file.tensors()) {
-    if (tensors.all.emplace(name, tensor).second) continue;
-    throw BadCheckpoint(path, "tensor {} is also in another shard", name);
+    const auto [it, is_new] = tensors.all.emplace(name, tensor);
+    const StoredTensor& other = it->second;
+    const bool same = other.dtype == tensor.dtype && other.shape == tensor.shape &&
+                      std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    if (!is_new && !same) throw BadCheckpoint(path, "tensor {} is also in another shard, with other values", name);
   }
   tensors.storage.push_back(file.file());
+}
+
+/// Converts tensors of 64-bit numbers to F32, in memory that is added to the storage.
+void narrow_doubles(StoredTensors& tensors) {
+  for (auto& [name, tensor] : tensors.all) {
+    if (tensor.dtype != "F64") continue;
+    const std::size_t n = tensor.bytes.size() / sizeof(double);
+    const auto floats = std::make_shared<std::vector<float>>(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      double value = 0;
+      std::memcpy(&value, tensor.bytes.data() + i * sizeof value, sizeof value);
+      (*floats)[i] = static_cast<float>(value);
+    }
+    tensor.dtype = "F32";
+    tensor.type = DType::f32;
+    tensor.bytes = std::as_bytes(std::span(*floats));
+    tensors.storage.push_back(floats);
+  }
 }
 
 /// All tensors of the folder, from one file or from shards.
@@ -63,18 +86,7 @@ StoredTensors open_tensors(const fs::path& folder) {
     shards.insert(shard.get<std::string>());
   }
   for (const std::string& shard : shards) add_file(tensors, (folder / shard).string());
-  for (const auto& [name, shard] : json["weight_map"].items()) {
-    const auto it = tensors.all.find(name);
-    if (it == tensors.all.end() || fs::path(it->second.file).filename() != shard.get<std::string>()) {
-      throw BadCheckpoint(tensors.where, "tensor {} is not in {}", name, shard.get<std::string>());
-    }
-  }
-  for (const auto& [name, tensor] : tensors.all) {
-    if (!json["weight_map"].contains(name)) {
-      throw BadCheckpoint(tensor.file, "tensor {} is not in the weight_map of {}", name, tensors.where);
-    }
-  }
-  return tensors;
+  return tensors;  // the shards decide what there is: a weight_map may be older than they are
 }
 
 /// Early checkpoints of BERT call the weight and the bias of a LayerNorm gamma and beta.
@@ -106,7 +118,63 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 DType dtype_of(const StoredTensor& tensor, const std::string& name) {
   if (tensor.type) return *tensor.type;
-  throw Unsupported(tensor.file, "tensor {} is {}; F32, F16 and BF16 are supported", name, tensor.dtype);
+  throw Unsupported(tensor.file, "tensor {} is {}; F64, F32, F16 and BF16 are supported", name, tensor.dtype);
+}
+
+std::string_view prefix_of(const Family& family, const StoredTensors& tensors) {
+  const auto holds = [&](std::string_view prefix) {
+    return tensors.all.contains(with_prefix(family.embedding, prefix));
+  };
+  const auto it = std::find_if(family.prefixes.begin(), family.prefixes.end(), holds);
+  return it != family.prefixes.end() ? *it : family.prefixes.front();
+}
+
+/// The stored weight of a parameter of ours, with its name; null if the file has none.
+const std::pair<const std::string, StoredTensor>* stored_weight(const Family& family, const StoredTensors& tensors,
+                                                                std::string_view ours) {
+  for (const TensorRule& rule : family.tensors) {
+    if (rule.ours.front() != ours) continue;
+    const auto it = tensors.all.find(with_prefix(rule.stored, prefix_of(family, tensors)) + ".weight");
+    if (it != tensors.all.end()) return &*it;
+  }
+  return nullptr;
+}
+
+/// Whether a tensor has the values of a matrix or vector, in whatever type.
+bool same_values(const StoredTensor& tensor, const MatrixView& view, const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  if (!tensor.type || count != shape.count()) return false;
+  const std::size_t size = tensor.bytes.size();
+  const bool is_dense = view.col_stride == 1 && (view.rows == 1 || view.row_stride == view.cols);
+  if (tensor.type == view.dtype && is_dense && std::memcmp(tensor.bytes.data(), view.data, size) == 0) return true;
+  const std::int64_t rows = view.rows, cols = view.cols;
+  const MatrixView other{tensor.bytes.data(), *tensor.type, rows, cols, cols, 1};
+  std::vector<float> a(static_cast<std::size_t>(cols)), b(a.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    read_row(view, row, a);
+    read_row(other, row, b);
+    if (!std::equal(a.begin(), a.end(), b.begin())) return false;
+  }
+  return true;
+}
+
+/// Lets the file decide about the head. A model that has none, and is not tied, computes vectors. A stored head that
+/// differs from the embedding counts, as in transformers, whatever the config says.
+void adapt_head(const Family& family, const StoredTensors& tensors, ModelConfig& config,
+                std::vector<std::string>& notes) {
+  const auto* const head = stored_weight(family, tensors, "unembed");
+  if (!config.head.tied) config.has_head = config.has_head && head != nullptr;
+  if (!config.head.tied || !config.has_head || head == nullptr) return;
+  const bool has_two = config.encoder && !config.shared_embedding;
+  const auto* const embed = stored_weight(family, tensors, has_two ? "decoder.embed" : "embed");
+  if (embed == nullptr || !embed->second.type || embed->second.shape.size() != 2) return;
+  const StoredTensor& table = embed->second;
+  const std::int64_t rows = table.shape[0], cols = table.shape[1];
+  if (same_values(head->second, {table.bytes.data(), *table.type, rows, cols, cols, 1}, Shape{rows, cols})) return;
+  config.head.tied = false;
+  notes.push_back(head->first + " differs from " + embed->first +
+                  ", although the config ties them: the stored head counts");
 }
 
 /// Binds stored tensors to parameters by a family's table.
@@ -121,11 +189,7 @@ class Binder {
       param.shape = shape;
       slots_.emplace(name, &param);
     });
-    const auto holds = [&](std::string_view prefix) {
-      return tensors.all.contains(with_prefix(family.embedding, prefix));
-    };
-    const auto it = std::find_if(family.prefixes.begin(), family.prefixes.end(), holds);
-    prefix_ = it != family.prefixes.end() ? *it : family.prefixes.front();
+    prefix_ = prefix_of(family, tensors);
   }
 
   void bind() {
@@ -145,7 +209,9 @@ class Binder {
       }
     }
     for (const auto& [name, tensor] : tensors_.all) {
-      if (!used_.contains(name)) throw BadCheckpoint(tensor.file, "tensor {} is not part of this model", name);
+      if (used_.contains(name) || is_buffer(name) || is_allowed(name)) continue;
+      throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor {} ignores it)", name,
+                          name);
     }
   }
 
@@ -169,8 +235,8 @@ class Binder {
     const StoredTensor& tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
-      if (place.rule->is_copy) return check_copy(tensor, stored, *param);
-      throw BadCheckpoint(tensor.file, "tensors {} and {} hold the same parameter", stored, param->stored_name);
+      if (!is_allowed(stored)) check_copy(tensor, stored, *param);
+      return;
     }
 
     const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
@@ -214,26 +280,35 @@ class Binder {
     return copy->data();
   }
 
-  /// Throws BadCheckpoint unless a tensor has the bytes of `param`, which is bound to another one.
+  /// Throws BadCheckpoint unless a tensor has the values of `param`, which is bound to another one.
   static void check_copy(const StoredTensor& tensor, const std::string& name, const Param& param) {
-    const auto size = static_cast<std::size_t>(bytes_of(param.view.dtype, param.shape.count()));
-    const bool same = tensor.type == param.view.dtype && tensor.bytes.size() == size &&
-                      std::memcmp(tensor.bytes.data(), param.view.data, size) == 0;
-    if (!same) throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is", name, param.stored_name);
+    if (same_values(tensor, param.view, param.shape)) return;
+    throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is (--allow-tensor {} ignores it)", name,
+                        param.stored_name, name);
   }
 
-  /// If the file also holds a tied head, it must equal the embedding byte for byte.
+  /// If the file also holds a tied head, it has the values of the embedding: untie_heads() has seen to it.
   void check_head() {
     if (!config_.head.tied) return;
-    const Param& embed =
-        *slots_.at(config_.encoder && !config_.shared_embedding ? "decoder.embed.weight" : "embed.weight");
     for (const TensorRule& rule : family_.tensors) {
-      if (rule.ours.front() != "unembed" || !embed.present()) continue;
-      const auto head = tensors_.all.find(with_prefix(rule.stored, prefix_) + ".weight");
-      if (head == tensors_.all.end()) continue;
-      check_copy(head->second, head->first, embed);
-      used_.insert(head->first);
+      if (rule.ours.front() == "unembed") used_.insert(with_prefix(rule.stored, prefix_) + ".weight");
     }
+  }
+
+  /// Buffers of libraries, which can be computed.
+  static bool is_buffer(std::string_view name) {
+    constexpr std::string_view kEndings[] = {
+        "rotary_emb.inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached",   "embeddings.position_ids",
+        "encoder.version",     "decoder.version",       "embed_positions.weights", "embed_positions._float_tensor"};
+    return std::any_of(std::begin(kEndings), std::end(kEndings),
+                       [&](std::string_view ending) { return name.ends_with(ending); });
+  }
+
+  /// Whether the caller names the tensor, or its beginning followed by `*`.
+  bool is_allowed(std::string_view name) const {
+    return std::any_of(tensors_.allowed.begin(), tensors_.allowed.end(), [&](std::string_view allowed) {
+      return allowed.ends_with('*') ? name.starts_with(allowed.substr(0, allowed.size() - 1)) : name == allowed;
+    });
   }
 
   const Family& family_;
@@ -244,90 +319,6 @@ class Binder {
   std::string_view prefix_;
 };
 
-std::vector<std::int32_t> read_ids(const Json& json, const char* key, std::int64_t vocab_size,
-                                   const std::string& where) {
-  std::vector<std::int32_t> ids;
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return ids;
-  for (const Json& id : it->is_array() ? *it : Json::array({*it})) {
-    if (!id.is_number_integer()) throw BadCheckpoint(where, "{}: expected ids, got {}", key, it->dump());
-    if (id >= 0 && id < vocab_size) ids.push_back(id.get<std::int32_t>());  // others mean none, as −1 does
-  }
-  return ids;
-}
-
-/// Reads what a config says about the search for texts. Later files override earlier ones.
-void read_search(const Json& json, std::int64_t vocab_size, const std::string& where, SearchDefaults& search) {
-  ConfigReader reader(json, where);
-  const auto count = [&](const char* key, std::optional<std::int64_t>& place) {
-    const auto number = reader.optional_number(key);
-    if (!number) return;
-    if (!(*number >= 0 && *number < 1e9))
-      throw BadCheckpoint(where, "{}: expected a number of at least 0, got {}", key, *number);
-    place = static_cast<std::int64_t>(*number);
-  };
-  count("num_beams", search.n_beams);
-  count("max_length", search.max_length);
-  count("max_new_tokens", search.max_new_tokens);
-  count("min_length", search.min_length);
-  count("min_new_tokens", search.min_new_tokens);
-  count("no_repeat_ngram_size", search.no_repeat_ngram);
-  if (const auto penalty = reader.optional_number("length_penalty")) search.length_penalty = penalty;
-  if (const auto it = json.find("early_stopping"); it != json.end() && !it->is_null()) {
-    const bool is_never = it->is_string() && it->get<std::string>() == "never";
-    if (!is_never && !it->is_boolean()) {
-      throw BadCheckpoint(where, "early_stopping: expected true, false or \"never\", got {}", it->dump());
-    }
-    search.early_stop = is_never ? "never" : it->get<bool>() ? "yes" : "no";
-  }
-  const auto id = [&](const char* key, std::optional<std::int32_t>& place) {
-    const auto ids = read_ids(json, key, vocab_size, where);
-    if (!ids.empty()) place = ids.front();
-  };
-  id("forced_bos_token_id", search.forced_first);
-  id("forced_eos_token_id", search.forced_last);
-  if (auto ids = read_ids(json, "suppress_tokens", vocab_size, where); !ids.empty()) search.suppressed = std::move(ids);
-  const auto words = json.find("bad_words_ids");
-  if (words == json.end() || words->is_null()) return;
-  if (!words->is_array()) throw BadCheckpoint(where, "bad_words_ids: expected lists of ids, got {}", words->dump());
-  search.bad_words.clear();
-  for (const Json& word : *words) {
-    const Json one = {{"word", word}};
-    search.bad_words.push_back(read_ids(one, "word", vocab_size, where + ", bad_words_ids"));
-  }
-}
-
-/// Reads BOS, EOS, the decoder's start and sampling defaults from generation_config.json; BOS or EOS that it lacks,
-/// from config.json.
-void read_generation(const fs::path& folder, const Json& config, Checkpoint& checkpoint) {
-  const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
-  const auto read_special = [&](const Json& json, const std::string& where) {
-    const auto bos = read_ids(json, "bos_token_id", vocab_size, where);
-    const auto eos = read_ids(json, "eos_token_id", vocab_size, where);
-    const auto start = read_ids(json, "decoder_start_token_id", vocab_size, where);
-    if (!bos.empty()) checkpoint.bos_id = bos.front();
-    if (!start.empty()) checkpoint.start_id = start.front();
-    const auto pad = read_ids(json, "pad_token_id", vocab_size, where);
-    if (!pad.empty()) checkpoint.pad_id = pad.front();
-    if (!eos.empty()) checkpoint.stop_ids = eos;
-  };
-  read_special(config, (folder / "config.json").string());
-  checkpoint.generation.greedy = checkpoint.model->config().encoder.has_value();  // as in transformers
-  const fs::path path = folder / "generation_config.json";
-  if (!may_exist(path)) return read_search(config, vocab_size, (folder / "config.json").string(), checkpoint.search);
-  const Json json = read_json_file(path.string());
-  read_search(json, vocab_size, path.string(), checkpoint.search);
-  ConfigReader reader(json, path.string());
-  read_special(json, path.string());
-  SamplingOverrides& g = checkpoint.generation;
-  g.temperature = reader.optional_number("temperature");
-  g.top_p = reader.optional_number("top_p");
-  g.min_p = reader.optional_number("min_p");
-  g.repeat_penalty = reader.optional_number("repetition_penalty");
-  if (const auto top_k = reader.optional_number("top_k")) g.top_k = static_cast<int>(std::clamp(*top_k, 0.0, 1e9));
-  g.greedy = !reader.flag_or("do_sample", !checkpoint.model->config().encoder);
-}
-
 }  // namespace
 
 Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors) {
@@ -335,10 +326,11 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
     family.adapt(config, [&](std::string_view name) { return tensors.all.contains(std::string(name)); });
     validate(config, tensors.where);
   }
+  Checkpoint result;
+  adapt_head(family, tensors, config, result.notes);
   ModelParams params;
   Binder binder(family, config, tensors, params);
   binder.bind();
-  Checkpoint result;
   result.table = std::make_shared<const Family>(family);
   result.prefix = binder.prefix();
   result.family = family.model_type;
@@ -352,6 +344,8 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   const Family& family = family_of(config, where);
   ModelConfig model = read_model_config(family, config, where, options.allowed_config_keys);
   rename_gamma_and_beta(tensors);
+  narrow_doubles(tensors);
+  tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors));
   result.config = config.dump(2) + "\n";
   return result;
@@ -369,7 +363,7 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);
   result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
   result.tokenizer_path = folder;
-  read_generation(folder, json, result);
+  read_generation(folder, json, options.allowed_config_keys, result);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "checkpoint/hugging_face/writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -9,6 +10,7 @@
 #include "base/file_writer.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_rules.h"
+#include "kernels/kernels.h"
 #include "model/count.h"
 
 namespace vitrine {
@@ -65,8 +67,9 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
 
 class TensorStream {
  public:
-  TensorStream(TensorSink& sink, const ParamValues& values, ThreadPool& pool)
-      : sink_(sink), values_(values), pool_(pool) {}
+  /// `file` names the file in messages; empty: the values may be infinite or NaN.
+  TensorStream(TensorSink& sink, const ParamValues& values, ThreadPool& pool, std::string file)
+      : sink_(sink), values_(values), pool_(pool), file_(std::move(file)) {}
 
   /// Writes one tensor, a chunk of its stored rows at a time.
   template <class Report>
@@ -87,6 +90,7 @@ class TensorStream {
       } else {
         fill_rows(stored, first, n);
       }
+      if (!file_.empty()) check_range(stored.name);
       append(n * line);
       report(n * line);
     }
@@ -132,6 +136,18 @@ class TensorStream {
     });
   }
 
+  /// Throws BadInput for numbers in buffer_ that are not finite, or would not be in the type of the tensor.
+  void check_range(const std::string& name) const {
+    constexpr float kBeyondHalf = 65520;  // rounds to infinity
+    const auto too_large = [](float x) { return std::abs(x) >= kBeyondHalf; };
+    if (!default_kernels().all_finite(buffer_.data(), static_cast<std::int64_t>(buffer_.size()))) {
+      throw BadInput(file_, "tensor {}: expected finite numbers to write, got infinity or NaN", name);
+    }
+    if (dtype_ == DType::f16 && std::any_of(buffer_.begin(), buffer_.end(), too_large)) {
+      throw BadInput(file_, "tensor {}: the numbers exceed the range of f16 (bf16 and f32 can hold them)", name);
+    }
+  }
+
   void append(std::int64_t n) {
     const std::span<const float> floats(buffer_.data(), static_cast<std::size_t>(n));
     if (dtype_ == DType::f32) return sink_.append(std::as_bytes(floats));
@@ -148,6 +164,7 @@ class TensorStream {
   DType dtype_ = DType::f32;  // of the current tensor
   const ParamValues& values_;
   ThreadPool& pool_;
+  std::string file_;
   std::vector<float> buffer_;
   std::vector<std::uint16_t> halves_;
 };
@@ -158,14 +175,14 @@ namespace {
 
 void write_tensors(TensorSink& sink, const std::vector<Stored>& tensors, const Family& family,
                    const ModelConfig& config, DType dtype, const ParamValues& values, ThreadPool& pool,
-                   const ReportProgress& report, const std::optional<StoredForm>& as) {
+                   const ReportProgress& report, const std::optional<StoredForm>& as, const std::string& file = "") {
   std::int64_t total = 0;
   for (const Stored& stored : tensors) total += stored.shape.rows * stored.shape.cols;
   if (!as && total != count_params(config)) {
     throw InternalError(family.model_type, "the table holds {} elements, the model has {}", total,
                         count_params(config));
   }
-  TensorStream stream(sink, values, pool);
+  TensorStream stream(sink, values, pool, file);
   std::int64_t done = 0;
   for (const Stored& stored : tensors) {
     const bool has_own = as && as->types.contains(stored.name);
@@ -188,7 +205,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
                                 const std::optional<StoredForm>& as) {
   const std::vector<Stored> tensors = stored_tensors(family, as, config);
   SafetensorsWriter writer(path, header_bytes_for(tensors.size()));
-  write_tensors(writer, tensors, family, config, dtype, values, pool, report, as);
+  write_tensors(writer, tensors, family, config, dtype, values, pool, report, as, path);
   writer.commit();
 }
 

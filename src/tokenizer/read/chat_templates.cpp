@@ -126,7 +126,7 @@ ChatTemplates open_chat_templates(const std::string& path, const std::string& fi
     templates = load_chat_templates(path);
   } catch (const BadInput&) {  // a format without templates
   }
-  if (!file.empty()) templates.by_name = {{"default", std::string(MappedFile::open(file)->text())}};
+  if (!file.empty()) templates.by_name = {{"default", std::string(MappedFile::open_or_read(file)->text())}};
   return templates;
 }
 
