@@ -145,12 +145,13 @@ void FolderReader::read_sentencepiece(std::span<const std::byte> file) {
   name_piece("unk_token", model.unk);
 }
 
-/// Replaces everything but the vocabulary, the merges and the post-processor.
+/// Replaces everything but the vocabulary, the merges and the post-processor. A tokenizer.json with another kind of
+/// model than the class has is used as it is.
 void FolderReader::use_rules() {
   const bool fits = document_.is_scored ? rules_->model == "Unigram" : rules_->model != "Unigram";
   if (!fits || document_.has_merges != (rules_->model == "BPE")) {
-    throw Unsupported(folder_.config_path, "tokenizer_class: a {} needs a {} model, which {} does not have",
-                      folder_.class_name, rules_->model, folder_.vocabulary);
+    rules_ = nullptr;
+    return;
   }
   Json pipeline = rules_->pipeline(config_, charsmap_);
   Json& model = pipeline["model"];
@@ -185,7 +186,11 @@ void FolderReader::read_names(const Json& known) {
     by_id_.push_back(std::move(token));
   }
   named_ = model_names_;
-  named_.insert(named_.end(), folder_.named.begin(), folder_.named.end());
+  for (const auto& [name, token] : folder_.named) {
+    const bool is_role = std::find(kTokenRoles.begin(), kTokenRoles.end(), name) != kTokenRoles.end();
+    const bool is_usual = is_role && config_.find(name) == nullptr;  // of the class
+    if (!is_usual || rules_ != nullptr) named_.emplace_back(name, token);
+  }
   for (auto& [name, token] : named_) {
     const auto found = by_text.find(token_text(token, folder_.config_path));
     if (found != by_text.end()) token = found->second;

@@ -63,8 +63,8 @@ std::string class_of(const TokenizerFolder& folder, const Json& model, bool is_b
   return is_misnamed(type) ? registered : named;
 }
 
-/// A byte-level tokenizer.json of another class is used as it is. (transformers does this for LlamaTokenizer only;
-/// other classes divide byte-level pieces at characters that these do not have.)
+/// Whether the class is byte-level. A tokenizer.json that is not like its class is used as it is. (transformers does
+/// this for LlamaTokenizer only; other classes then look for pieces that the vocabulary does not have.)
 bool has_byte_level_pipeline(const TokenizerFolder& folder) {
   const JsonFields config(folder.config, "the configuration", folder.config_path);
   return folder.rules->pipeline(config, nullptr)["decoder"]["type"] == "ByteLevel";
@@ -228,7 +228,10 @@ TokenizerFolder make_tokenizer_folder(const std::string& path, const std::string
   if (folder.rules == nullptr && folder.vocabulary.ends_with("vocab.txt") && folder.class_name.empty()) {
     folder.rules = find_tokenizer_class("BertTokenizer");
   }
-  if (is_byte_level && folder.rules != nullptr && !has_byte_level_pipeline(folder)) folder.rules = nullptr;
+  const bool is_bpe = folder.rules != nullptr && folder.rules->model == "BPE";
+  if (is_bpe && folder.vocabulary.ends_with("tokenizer.json") && is_byte_level != has_byte_level_pipeline(folder)) {
+    folder.rules = nullptr;
+  }
   read_added_tokens(files, folder);
   name_tokens(folder);
   return folder;
