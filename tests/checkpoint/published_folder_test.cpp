@@ -1,9 +1,146 @@
-// Folders as people publish them: without a head, with one that the config denies, in F64, of base classes.
+// Folders as people publish them: files that contradict each other a little, in ways that the reference accepts.
+#include <gtest/gtest.h>
+
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/safetensors.h"
+#include "generate/encode.h"
 
 namespace vitrine::test {
 namespace {
+
+using testing::HasSubstr;
+
+std::vector<float> logits_of_folder(const std::string& path, const LoadOptions& options = {}) {
+  const std::int32_t ids[] = {0, 5, 9, 3};
+  return logits_of(*load_checkpoint(path, options).model, ids);
+}
+
+/// Writes model.safetensors again, with tensors that `edit` changes.
+void edit_tensors(const HostileFolder& folder, const std::function<void(std::map<std::string, StoredTensor>&)>& edit) {
+  const SafetensorsFile file = SafetensorsFile::open(folder / "model.safetensors");
+  std::map<std::string, StoredTensor> tensors = file.tensors();
+  edit(tensors);
+  std::string data;
+  Json header = Json::object();
+  for (const auto& [name, tensor] : tensors) {
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  const std::string text = header.dump();
+  folder.write(HostileFolder::length_text(text.size()) + text + data);
+}
+
+std::span<const std::byte> bytes_of_values(const auto& values) { return std::as_bytes(std::span(values)); }
+
+TEST(PublishedFolders, BuffersOfEarlyLibrariesAreLeftOut) {
+  const HostileFolder folder("llama_mha");
+  const std::vector<float> expected = logits_of_folder(folder.path());
+  const std::vector<float> values(4, 1.0f);
+  edit_tensors(folder, [&](auto& tensors) {
+    for (const char* name :
+         {"model.layers.0.self_attn.rotary_emb.cos_cached", "model.layers.0.self_attn.rotary_emb.sin_cached",
+          "model.rotary_emb.inv_freq", "encoder.version"}) {
+      tensors[name] = {"F32", DType::f32, {4}, bytes_of_values(values), ""};
+    }
+  });
+  EXPECT_EQ(logits_of_folder(folder.path()), expected);
+  edit_tensors(folder, [&](auto& tensors) {
+    tensors["model.extra"] = {"F32", DType::f32, {4}, bytes_of_values(values), ""};
+  });
+  EXPECT_THAT(load_refusal(folder.path()),
+              HasSubstr("model.extra is not part of this model (--allow-tensor model.extra"));
+  EXPECT_EQ(logits_of_folder(folder.path(), {{}, {"model.extra"}}), expected);
+}
+
+TEST(PublishedFolders, DoublesAreRoundedToFloats) {
+  const HostileFolder folder("llama_mha");
+  const std::vector<float> expected = logits_of_folder(folder.path());
+  std::vector<double> doubles;
+  edit_tensors(folder, [&](auto& tensors) {
+    StoredTensor& norm = tensors.at("model.norm.weight");
+    std::vector<float> floats(norm.bytes.size() / sizeof(float));
+    std::memcpy(floats.data(), norm.bytes.data(), norm.bytes.size());
+    for (const float x : floats) doubles.push_back(static_cast<double>(x) * (1 + 1e-12));
+    norm = {"F64", std::nullopt, norm.shape, bytes_of_values(doubles), ""};
+  });
+  EXPECT_EQ(logits_of_folder(folder.path()), expected);
+}
+
+TEST(PublishedFolders, WithoutAHeadThereAreVectorsAlone) {
+  const HostileFolder whole("llama_mha"), folder("llama_mha");
+  edit_tensors(folder, [](auto& tensors) { tensors.erase("lm_head.weight"); });
+  const auto vector_of = [](const std::string& path) {
+    Checkpoint checkpoint = load_checkpoint(path);
+    ThreadPool pool(1);
+    GenerateContext context;
+    context.model = checkpoint.model.get();
+    context.pool = &pool;
+    context.kernels = &default_kernels();
+    const std::vector<std::vector<std::int32_t>> texts = {{1, 2, 3}};
+    std::vector<float> vector;
+    encode(context, texts, {}, [&](std::size_t, std::span<const float> v) { vector.assign(v.begin(), v.end()); });
+    return vector;
+  };
+  EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("the model has no head"));
+
+  // A base model, whose tensors have no prefix.
+  edit_tensors(folder, [](auto& tensors) {
+    std::map<std::string, StoredTensor> renamed;
+    for (auto& [name, tensor] : tensors) renamed[name.substr(std::string("model.").size())] = tensor;
+    tensors = renamed;
+  });
+  folder.edit_json([](Json& config) { config["architectures"] = {"LlamaModel"}; });
+  EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
+}
+
+TEST(PublishedFolders, NamesOfEarlyConversionsAndOfWrappersAreTheFamilys) {
+  const HostileFolder folder("llama_mha");
+  for (const char* name : {"LLaMAForCausalLM", "FSDPLlamaForCausalLM", "LlamaForCausalLM"}) {
+    folder.edit_json([&](Json& config) { config["architectures"] = {name}; });
+    EXPECT_EQ(refusal(folder.path()), "") << name;
+  }
+  folder.edit_json([](Json& config) { config["architectures"] = {"LlamaForSequenceClassification"}; });
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("architectures: expected LlamaForCausalLM"));
+}
+
+TEST(PublishedFolders, KeysThatSayThatSomethingIsAbsentAreNoError) {
+  const HostileFolder folder("llama_mha");
+  const Json good = folder.json();
+  const auto with = [&](const char* key, const Json& value) {
+    folder.write(good.dump(), "config.json");
+    folder.edit_json([&](Json& config) { config[key] = value; });
+    return refusal(folder.path());
+  };
+  for (const Json& value : {Json(nullptr), Json(false), Json(0), Json(0.0), Json(""), Json::array(), Json::object()}) {
+    EXPECT_EQ(with("use_new_thing", value), "") << value;
+    EXPECT_EQ(with("no_new_thing", value).empty(), value.is_null()) << value;
+  }
+  EXPECT_EQ(with("residual_multiplier_of_tomorrow", 1.0), "");
+  EXPECT_EQ(with("_attn_implementation_internal", "sdpa"), "");
+  for (const Json& value : {Json(true), Json(1), Json(0.5), Json("x")}) {
+    EXPECT_THAT(with("use_new_thing", value), HasSubstr("unknown key use_new_thing")) << value;
+  }
+  EXPECT_EQ(with("max_position_embeddings", 64.0), "");
+  EXPECT_THAT(with("max_position_embeddings", 64.5), HasSubstr("expected a whole number"));
+}
+
+TEST(PublishedFolders, EqualCopiesOfABiasMayHaveAnotherType) {
+  const HostileFolder folder("masked/bert");
+  const std::vector<float> expected = logits_of_folder(folder.path());
+  std::vector<float> floats;
+  edit_tensors(folder, [&](auto& tensors) {
+    const StoredTensor& bias = tensors.at("cls.predictions.bias");
+    tensors["cls.predictions.decoder.bias"] = bias;
+    tensors["cls.predictions.decoder.weight"] = tensors.at("bert.embeddings.word_embeddings.weight");
+  });
+  EXPECT_EQ(logits_of_folder(folder.path()), expected);
+  folder.poke("cls.predictions.decoder.bias", 0, "\x01\x02");
+  EXPECT_THAT(load_refusal(folder.path()), HasSubstr("cls.predictions.decoder.bias differs from cls.predictions.bias"));
+}
 
 TEST(PublishedFolders, WithoutAHeadThereAreVectorsOnly) {
   const HostileFolder folder("llama_mha");
