@@ -224,8 +224,9 @@ Json deberta_v2(const JsonFields& config, const Json&) {
   if (config.boolean("split_by_punct", false)) words.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
   const char* const scheme = config.boolean("add_prefix_space", true) ? "always" : "first";
   words.push_back(metaspace(scheme));
-  return pipeline(normalizers(std::move(steps)), pre_tokenizers(std::move(words)), metaspace(scheme),
-                  {{"unk_piece", unk_of(config, "[UNK]")}, {"unk_id", config.integer("unk_id", 1)}});
+  return pipeline(
+      normalizers(std::move(steps)), pre_tokenizers(std::move(words)), metaspace(scheme),
+      {{"unk_piece", unk_of(config, "[UNK]")}, {"unk_id", static_cast<std::uint64_t>(config.integer("unk_id", 1))}});
 }
 
 constexpr const char* kEnd = "<|endoftext|>";
