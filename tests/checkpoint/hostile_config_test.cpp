@@ -193,12 +193,6 @@ TEST_P(HostileConfig, UnknownKeysThatAreOffAndOtherSpellingsAreNoError) {
   EXPECT_EQ(refusal(folder.path()), "");
 }
 
-TEST(HostileConfigs, SizesMayBeWrittenAsFractions) {
-  EXPECT_EQ(refusal_with("llama_mha", R"({"max_position_embeddings": 64.0, "architectures": ["LLaMAForCausalLM"]})"),
-            "");
-  EXPECT_NE(refusal_with("llama_mha", R"({"max_position_embeddings": 64.5})"), "");
-}
-
 TEST_P(HostileConfig, ASizeThatContradictsTheTensorsNamesATensor) {
   const HostileFolder folder(GetParam());
   const Json config = folder.json();

@@ -189,9 +189,9 @@ TEST(HostileSafetensors, TensorsThatAreMissingOrTooMany) {
   }
   const HostileFolder folder("llama_mha");
   folder.edit_header([&](Json& h) { h["mtp.0.weight"] = none; });
-  EXPECT_NE(refusal(folder.path(), {.allowed_tensors = {"mtp.1*", "mtp"}}), "");
-  EXPECT_EQ(refusal(folder.path(), {.allowed_tensors = {"mtp.*"}}), "");
-  EXPECT_EQ(refusal(folder.path(), {.allowed_tensors = {"mtp.0.weight"}}), "");
+  EXPECT_NE(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"mtp.1*", "mtp"}}), "");
+  EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"mtp.*"}}), "");
+  EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"mtp.0.weight"}}), "");
 }
 
 TEST(HostileSafetensors, NamesOfTensorsCannotBreakTheLine) {
