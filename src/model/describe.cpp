@@ -72,24 +72,37 @@ std::string key_of(std::string_view role) {
   return key;
 }
 
-ConfigFacts describe_block(const BlockConfig& block) {
+std::string describe_residual(const BlockConfig& block) {
   const bool is_parallel = block.is_parallel();
-  ConfigFacts described;
   std::string order;
   for (const Sublayer& sublayer : block.sublayers) {
-    const std::string_view role = names_of(sublayer).role;
     if (!order.empty()) order += is_parallel ? " and " : ", then ";
-    order += role;
+    order += names_of(sublayer).role;
+  }
+  return (is_parallel ? "parallel: " : "serial: ") + order;
+}
+
+/// The block's own lines follow what its first sublayer says of itself.
+ConfigFacts describe_block(const BlockConfig& block) {
+  ConfigFacts described;
+  for (const Sublayer& sublayer : block.sublayers) {
+    const std::string_view role = names_of(sublayer).role;
     const ConfigFacts own = std::visit([](const auto& kind) { return describe(kind); }, sublayer.what);
     described.insert(described.end(), own.begin(), own.end());
+    if (&sublayer == &block.sublayers.front()) {
+      described.push_back({"residual", describe_residual(block)});
+      described.push_back({"residual_scale", sublayer.scale});
+    }
     const bool shares = sublayer.input == Sublayer::Input::previous;
     described.push_back(
         {"norm_before_" + key_of(role), shares ? "the norm before attention" : describe_norm(sublayer.norms.pre)});
     described.push_back({"norm_after_" + key_of(role), describe_norm(sublayer.norms.post)});
     described.push_back({"norm_of_sum_after_" + key_of(role), describe_norm(sublayer.norms.sum)});
+    const bool reads_source = find<CrossAttentionConfig>(block) != nullptr;
+    if (std::holds_alternative<AttentionConfig>(sublayer.what) && !reads_source) {
+      described.push_back({"cross_attention", "none"});
+    }
   }
-  described.push_back({"residual", (is_parallel ? "parallel: " : "serial: ") + order});
-  described.push_back({"residual_scale", block.sublayers.front().scale});
   return described;
 }
 

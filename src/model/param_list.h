@@ -36,10 +36,14 @@ class ParamList {
   }
 
   void norm(NormParams& w, const std::string& name, const std::optional<NormConfig>& c, std::int64_t width) {
-    if (!c) return;
-    if (visit_norm_) visit_norm_(name, *c);
+    if (c) norm(w, name, *c, width);
+  }
+
+  /// `visit_norm` receives `c` itself, not a copy.
+  void norm(NormParams& w, const std::string& name, const NormConfig& c, std::int64_t width) {
+    if (visit_norm_) visit_norm_(name, c);
     add(w.weight, name + ".weight", Shape{width});
-    if (c->bias) add(w.bias, name + ".bias", Shape{width});
+    if (c.bias) add(w.bias, name + ".bias", Shape{width});
   }
 
  private:

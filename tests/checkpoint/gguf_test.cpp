@@ -10,6 +10,7 @@
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/param_rows.h"
+#include "model/norms.h"
 #include "quant/block_format.h"
 #include "support/data.h"
 
@@ -162,6 +163,30 @@ TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
   const std::string path = folder / "other.gguf";
   expect_all_in(message_of<Unsupported>([&] { through_gguf(as_they_are, DType::f32, path); }),
                 {"[" + path, "qwen3moe", "the feed-forward of layer 0"});
+}
+
+/// A file has one eps for all norms.
+TEST(Gguf, RefusesANormWithAnotherEps) {
+  const TempFolder folder;
+  const Checkpoint original = golden_checkpoint("llama_mha");
+  const std::string path = folder / "model.gguf";
+  through_gguf(original, DType::f32, path);
+  const std::string header(MappedFile::open(path)->text());
+  const GgufArchitecture& architecture = gguf_architecture_of(original.family, path);
+  ModelConfig config = original.model->config();
+  const auto refusal = [&] {
+    return message_of<Unsupported>([&] { check_round_trip(architecture, header, {}, config, path); });
+  };
+  EXPECT_EQ(refusal(), "");
+  config.final_norm->eps *= 2;
+  expect_all_in(refusal(), {"[" + path + "]", "the eps of the norm ln_final"});
+}
+
+TEST(Gguf, FoldsTheWeightOffsetsOfAllNorms) {
+  ModelConfig config = golden_checkpoint("gemma3").model->config();
+  EXPECT_EQ(find<AttentionConfig>(config.blocks[0])->qk_norm->norm.weight_offset, 1);
+  fold_weight_offsets(config);
+  for (const auto& [name, norm] : norms_of(config)) EXPECT_EQ(norm.weight_offset, 0) << name;
 }
 
 /// The serial form, with the biases that the GGUF architecture always has.

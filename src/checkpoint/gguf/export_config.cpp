@@ -71,6 +71,12 @@ std::optional<double> value_of_sublayers(const ModelConfig& config, std::string_
   return value;
 }
 
+/// The eps of the norms: a file has one for all. check_round_trip refuses a model in which one has another.
+std::optional<double> eps_of_norms(const ModelConfig& config) {
+  const NormsByName norms = norms_of(config);
+  return norms.empty() ? std::nullopt : std::optional<double>(norms.begin()->second.eps);
+}
+
 /// The value of the key with this word; empty if the config has no such value.
 std::optional<double> value_of(const ModelConfig& config, std::string_view word) {
   const BlockConfig& block = config.blocks.front();
@@ -80,7 +86,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "max_seq_len") return number(config.max_seq_len);
   if (word == "d_model") return number(config.d_model);
   if (word == "n_layers") return number(config.n_layers());
-  if (word.find("_eps") != word.npos) return norms_of(config).begin()->second.eps;  // check_round_trip: all have it
+  if (word.find("_eps") != word.npos) return eps_of_norms(config);
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
@@ -122,6 +128,12 @@ AttentionConfig attention_in(const ModelConfig& config, std::size_t layer) {
 
 /// The first part that differs; empty if none does.
 std::string difference(const ModelConfig& a, const ModelConfig& b) {
+  const NormsByName others = norms_of(b);
+  for (const auto& [name, norm] : norms_of(a)) {
+    const auto other = others.find(name);
+    if (other == others.end() || other->second.eps == norm.eps) continue;
+    return "the eps of the norm " + name;
+  }
   if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
   if (!(a.head == b.head)) return "the head";
   if (!(a.final_norm == b.final_norm)) return "the final norm";
