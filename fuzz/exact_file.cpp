@@ -19,8 +19,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(reinterpret_cast<char*>(bytes.get()), static_cast<std::streamsize>(size));
   if (!file) throw BadInput(path, "cannot read {} bytes", size);
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, {bytes.release(), size}));
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, std::span<const std::byte>(bytes.release(), size)));
 }
+
+std::shared_ptr<const MappedFile> MappedFile::open_or_read(const std::string& path) { return open(path); }
 
 MappedFile::~MappedFile() { delete[] bytes_.data(); }
 
