@@ -25,6 +25,9 @@ class GenerateOptions(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     min_p: float | None
+    typical_p: float | None
+    epsilon_cutoff: float | None
+    eta_cutoff: float | None
     repeat_penalty: float | None
     greedy: bool
     stop: str | Sequence[str]

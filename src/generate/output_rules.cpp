@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace vitrine {
 namespace {
@@ -31,7 +32,7 @@ void exclude_repeats(std::int64_t n, std::span<const std::int32_t> source, std::
 /// The growth of the scores of stop ids; excluded ones stay so.
 void grow_stops(const std::pair<std::int64_t, double>& growth, const TextSoFar& text, std::span<float> scores) {
   if (text.n_new <= growth.first) return;
-  const auto factor = static_cast<float>(std::pow(growth.second, static_cast<double>(text.n_new - growth.first)) - 1);
+  const auto factor = static_cast<float>(math::pow(growth.second, static_cast<double>(text.n_new - growth.first)) - 1);
   std::vector<std::int32_t> ids(text.stop_ids.begin(), text.stop_ids.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

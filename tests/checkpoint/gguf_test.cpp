@@ -60,7 +60,7 @@ std::string refusal_of(const std::string& golden, const std::string& family) {
 /// Writes `original` as GGUF and compares the logits.
 void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
-  const std::vector<std::int32_t> ids = ids_for(*original.model);
+  const std::vector<std::int32_t> ids = ids_for(*gguf.model);
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
   const auto &before = attention_of(original.model->config(), 0)->rope,
              &after = attention_of(gguf.model->config(), 0)->rope;

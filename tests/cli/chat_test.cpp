@@ -253,7 +253,7 @@ TEST_F(ChatCommand, MistakesAreOneLineAndTheConversationGoesOn) {
            {"/retry", "no message to answer"},
            {"/set temprature 1", "did you mean temperature?"},
            {"/set temperature x", "expected a number"},
-           {"/set top-p 2", "[top_p] expected a number in (0, 1]"},
+           {"/set top-p 2", "[top_p] expected a number in [0, 1]"},
            {"/adapter /no/such", "/no/such"},
            {"", "expected a message, got an empty line"},
            {"a\xFF", "UTF-8"}}) {

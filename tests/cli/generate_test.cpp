@@ -171,7 +171,7 @@ TEST(Generate, DefaultsComeFromTheModel) {
 TEST(Generate, BadSamplingOptions) {
   for (const auto& [option, value, where] :
        std::vector<std::tuple<std::string, std::string, std::string>>{{"--temperature", "-1", "temperature"},
-                                                                      {"--top-p", "0", "top_p"},
+                                                                      {"--top-p", "-1", "top_p"},
                                                                       {"--top-p", "2", "top_p"},
                                                                       {"--top-k", "-2", "top_k"},
                                                                       {"--min-p", "7", "min_p"},

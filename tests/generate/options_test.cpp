@@ -38,7 +38,7 @@ TEST(Options, RowsAreDistinctAndDefaultsAreInTheirRanges) {
 TEST(Options, RangesInWords) {
   EXPECT_EQ(row_of("temperature").expected(), "a finite number >= 0");
   EXPECT_EQ(row_of("repeat_penalty").expected(), "a finite number > 0");
-  EXPECT_EQ(row_of("top_p").expected(), "a number in (0, 1]");
+  EXPECT_EQ(row_of("top_p").expected(), "a number in [0, 1]");
   EXPECT_EQ(row_of("top_k").expected(), "a number >= 0");
   EXPECT_EQ(row_of("n_best").expected(), "a whole number from 1 to 1024");
   EXPECT_EQ(row_of("early_stop").expected(), "no, yes or never");
@@ -83,7 +83,7 @@ TEST(Options, AreReadFromJson) {
   EXPECT_EQ(o.prefix_ids, (Ids{1, 2}));
   EXPECT_EQ(o.early_stop, "yes");
   EXPECT_FALSE(o.top_k || o.top_p);
-  EXPECT_EQ(read(R"({"top_p": 2})", o), "[top_p] expected a number in (0, 1], got 2");
+  EXPECT_EQ(read(R"({"top_p": 2})", o), "[top_p] expected a number in [0, 1], got 2");
   EXPECT_EQ(read(R"({"top_p": "x"})", o), "[top_p] expected a number, got string");
   EXPECT_EQ(read(R"({"beam": 0})", o), "[beam] expected a whole number from 1 to 1024, got 0");
   EXPECT_EQ(read(R"({"beam": 1.5})", o), "[beam] expected a whole number, got 1.5");

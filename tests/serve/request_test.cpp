@@ -157,7 +157,7 @@ TEST_F(Requests, PromptsThatExceedTheContextNameBothNumbers) {
 TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
   expect_completion_error(R"("temperature": -0.5)", "temperature", "-0.5");
   expect_completion_error(R"("temperature": "hot")", "temperature", "a number, got string");
-  expect_completion_error(R"("top_p": 0)", "top_p", "in (0, 1]");
+  expect_completion_error(R"("top_p": -0.5)", "top_p", "in [0, 1]");
   expect_completion_error(R"("top_p": 1.5)", "top_p");
   expect_completion_error(R"("min_p": 2)", "min_p");
   expect_completion_error(R"("top_k": -2)", "top_k");

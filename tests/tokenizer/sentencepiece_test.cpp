@@ -113,9 +113,9 @@ TEST(SentencePiece, RefusesInvalidModels) {
   expect_refused<BadCheckpoint>(model.file(), "have the same text");
   model = good;
   model.pieces.push_back({""});
-  expect_refused<BadCheckpoint>(model.file(), "expected 1 to 4096 bytes for piece 10, got 0");
-  model.pieces.back() = {std::string(5000, 'x')};
-  expect_refused<BadCheckpoint>(model.file(), "got 5000");
+  expect_refused<BadCheckpoint>(model.file(), "expected 1 to 65535 bytes for piece 10, got 0");
+  model.pieces.back() = {std::string(70000, 'x')};
+  expect_refused<BadCheckpoint>(model.file(), "got 70000");
   model.pieces.back() = {"\xFF"};
   expect_refused<BadCheckpoint>(model.file(), "UTF-8");
   model.pieces.back() = {"x", std::numeric_limits<float>::infinity()};

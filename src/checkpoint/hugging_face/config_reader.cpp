@@ -108,8 +108,10 @@ bool is_neutral(std::string_view key, const Json& value) {
   if (value.is_null()) return true;
   if (key.starts_with("no_") || has("disable") || has("without")) return false;  // off means on
   if (value.is_boolean()) return value == false;
-  if (value.is_number()) return value == 0 || (value == 1 && (has("scal") || has("multiplier") || has("factor")));
-  return value.empty() || value == "";
+  const bool is_factor =
+      has("multiplier") || key.ends_with("_scale") || key.ends_with("_scaling") || key.ends_with("_factor");
+  if (value.is_number()) return value == 0 || (value == 1 && is_factor);
+  return value == Json::array() || value == "";
 }
 
 }  // namespace

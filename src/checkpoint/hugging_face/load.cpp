@@ -210,8 +210,7 @@ class Binder {
     }
     for (const auto& [name, tensor] : tensors_.all) {
       if (used_.contains(name) || is_buffer(name) || is_allowed(name)) continue;
-      throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor {} ignores it)", name,
-                          name);
+      throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor ignores it)", name);
     }
   }
 
@@ -283,8 +282,8 @@ class Binder {
   /// Throws BadCheckpoint unless a tensor has the values of `param`, which is bound to another one.
   static void check_copy(const StoredTensor& tensor, const std::string& name, const Param& param) {
     if (same_values(tensor, param.view, param.shape)) return;
-    throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is (--allow-tensor {} ignores it)", name,
-                        param.stored_name, name);
+    throw BadCheckpoint(tensor.file, "tensor {} differs from {}, whose copy it is (--allow-tensor ignores it)", name,
+                        param.stored_name);
   }
 
   /// If the file also holds a tied head, it has the values of the embedding: untie_heads() has seen to it.

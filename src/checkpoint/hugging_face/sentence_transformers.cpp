@@ -125,7 +125,7 @@ SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* to
 }
 
 std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config) {
-  if (std::ssize(ids) <= config.max_tokens) return ids;
+  if (config.max_tokens == 0 || std::ssize(ids) <= config.max_tokens) return ids;
   const std::int64_t suffix = std::min(config.n_suffix, config.max_tokens);
   ids.erase(ids.begin() + (config.max_tokens - suffix), ids.end() - suffix);
   return ids;

@@ -17,7 +17,7 @@ namespace vitrine {
 struct SentenceConfig {
   std::string pooling = "mean";  ///< "mean", "cls", "max" or "last".
   bool normalize = true;
-  std::int64_t max_tokens = 0;                 ///< Longer texts are truncated.
+  std::int64_t max_tokens = 0;                 ///< Longer texts are truncated; 0: none.
   std::int64_t n_suffix = 0;                   ///< The tokens that the tokenizer puts after a text; they are kept.
   bool lowercase = false;                      ///< Texts are lowercased before they are tokenized.
   std::map<std::string, std::string> prompts;  ///< By name.
