@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -54,5 +55,13 @@ def test_special_tokens(model: vitrine.Model) -> None:
     text = TEXT + t.eos_token
     assert t.encode(text, add_special_tokens=False)[-1] == t.eos_token_id
     assert t.eos_token_id not in t.encode(text, add_special_tokens=False, split_special_tokens=True)
-    with pytest.raises(vitrine.BadInput):
-        t.encode(text, split_special_tokens=True)
+    plain = t.encode(text, add_special_tokens=False, split_special_tokens=True)
+    both = t.encode(text, split_special_tokens=True)
+    at = both.index(plain[0])
+    assert both[at : at + len(plain)] == plain and len(both) > len(plain)
+
+
+def test_a_pickle_holds_the_path(model: vitrine.Model) -> None:
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.logits(TEXT), model.logits(TEXT))
+    assert pickle.loads(pickle.dumps(model.tokenizer)).encode(TEXT) == model.tokenizer.encode(TEXT)

@@ -35,7 +35,7 @@ class Tokenizer:
 
     def __init__(self, path: str | Path, *, pattern: str = "") -> None:
         self._set(_engine.open_tokenizer(str(path), pattern), _json_of(Path(path) / "config.json"))
-        self._reopen = (Tokenizer._open, (str(path), pattern))
+        self._reopen: tuple[Any, ...] | None = (Tokenizer._open, (str(path), pattern))
 
     @staticmethod
     def _open(path: str, pattern: str) -> Tokenizer:

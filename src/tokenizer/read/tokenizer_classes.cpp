@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tokenizer/metaspace.h"
+#include "tokenizer/sentencepiece_normalizer.h"
 
 namespace vitrine {
 namespace {
