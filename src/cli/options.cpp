@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/lines.h"
+#include "cli/output.h"
 #include "cli/table.h"
 #include "generate/pipeline_parallel.h"
 #include "generate/tensor_parallel.h"
