@@ -174,7 +174,7 @@ TEST(HostileSafetensors, TensorsThatAreMissingOrTooMany) {
   expect_all_in(refusal_with_header([&](Json& h) { rename(h, "model.embed_tokens.weight", "x"); }),
                 {"embed_tokens.weight", "missing"});
   expect_all_in(refusal_with_header([&](Json& h) { rename(h, "lm_head.weight", "head"); }),
-                {"tensor head", "not part of this model (--allow-tensor head"});
+                {"tensor head", "not part of this model (--allow-tensor"});
   const Json none = {{"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}};
   for (const std::string& extra :
        {std::string("model.layers.2.mlp.up_proj.weight"), std::string("model.layers.0.self_attn.q_proj.bias"),

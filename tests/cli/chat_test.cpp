@@ -1,5 +1,6 @@
 // vitrine chat: turns from a pipe and on a terminal, the cache between them, sessions, commands, errors.
 #include <pty.h>
+#include <termios.h>
 
 #include "cli/program.h"
 
@@ -328,7 +329,12 @@ TEST_F(ChatCommand, ATerminalEditsLines) {
     EXPECT_NE(at, seen.npos) << text << " in " << seen;
     if (at != seen.npos) from = at + text.size();
   };
+  // The prompt appears before the terminal takes single keys: a key between the two may be lost.
   const auto type = [&](const std::string& text) {
+    termios mode{};
+    for (int i = 0; i < 200 * kSlowdown && ::tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     EXPECT_EQ(::write(terminal, text.data(), text.size()), std::ssize(text));
   };
   wait_for("> ");
@@ -343,7 +349,6 @@ TEST_F(ChatCommand, ATerminalEditsLines) {
   wait_for("\n> ");
   int status = 0;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20 * kSlowdown);
-  // The prompt appears before the terminal takes single keys: a key between the two may be lost.
   for (type("\x04"); ::waitpid(child, &status, WNOHANG) == 0; type("\x04")) {
     if (std::chrono::steady_clock::now() > deadline) ::kill(child, SIGKILL);
     pollfd polled{terminal, POLLIN, 0};
