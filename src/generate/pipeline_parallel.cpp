@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "model/sites.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -23,10 +24,26 @@ std::optional<std::size_t> block_of(std::string_view name, Stack stack) {
 
 /// What a rank writes to rank 0 before a value of its blocks that the taps want, and after the last one.
 struct Announcement {
-  SiteId id{};
+  std::size_t site = 0;  ///< number_of(): a Site has addresses of this process.
+  int layer = -1, segment = -1, expert = SiteId::kNoExpert;
+  Stack stack = Stack::only;
+  bool cross = false;
   int n_sizes = 0;  ///< Of the shape; 0: there is no further value.
   std::array<std::int64_t, Shape::kMaxRank> sizes{};
 
+  Announcement() = default;
+  Announcement(const SiteId& id, const Shape& shape)
+      : site(number_of(id.site)),
+        layer(id.layer),
+        segment(id.segment),
+        expert(id.expert),
+        stack(id.stack),
+        cross(id.cross),
+        n_sizes(shape.rank()) {
+    for (int i = 0; i < n_sizes; ++i) sizes[static_cast<std::size_t>(i)] = shape[i];
+  }
+
+  SiteId id() const { return {all_sites()[site], layer, segment, expert, stack, cross}; }
   Shape shape() const {
     switch (n_sizes) {
       case 1:
@@ -139,8 +156,7 @@ void PipelineParallelModel::share(const Tensor& rows) {
 /// All ranks compute the head, so their taps see its values.
 Tensor PipelineParallelModel::visit(Pass& p, const SiteId& id, const Tensor& value) {
   if (ranks_.is_first() || id.layer < 0) return p.taps->visit(p, id, value);
-  Announcement next{id, value.shape.rank()};
-  for (int i = 0; i < value.shape.rank(); ++i) next.sizes[static_cast<std::size_t>(i)] = value.shape[i];
+  Announcement next(id, value.shape);
   bool is_changed = false;
   Tickets tickets = ranks_.send(0, bytes_of_object(next), Channel::weights);
   append(tickets, ranks_.send(0, bytes_of_values(value), Channel::weights));
@@ -161,7 +177,7 @@ void PipelineParallelModel::show_values_of(int rank, Pass& p) {
     const ArenaScope scope(p.arena);
     const Tensor value = p.tensor(next.shape());
     ranks_.wait(ranks_.receive(rank, bytes_of_values(value), Channel::weights));
-    const Tensor result = p.taps->visit(p, next.id, value);
+    const Tensor result = p.taps->visit(p, next.id(), value);
     bool is_changed = result.data != value.data;
     Tickets tickets = ranks_.send(rank, bytes_of_object(is_changed), Channel::weights);
     if (is_changed) append(tickets, ranks_.send(rank, bytes_of_values(result), Channel::weights));
