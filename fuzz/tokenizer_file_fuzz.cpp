@@ -8,6 +8,6 @@ using namespace vitrine;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::Folder folder;
   return fuzz::fuzz_tokenizer(fuzz::text_of(data, size), [&](std::string_view file) {
-    return load_tokenizer(folder.put("tokenizer.model", file), {"[^ ]+| +"});
+    return load_tokenizer(folder.put("tokenizer.model", file), {"[^ ]+| +", ""});
   });
 }
