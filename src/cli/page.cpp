@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "checkpoint/own_config.h"
 #include "cli/interface.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -162,17 +163,33 @@ std::string python_options() {
   return text;
 }
 
+/// The tables of docs/config.md.
+std::string config_tables() {
+  std::string page;
+  for (const OwnKeySection& section : own_config_keys()) {
+    page += fmt::format("## {}\n\n| key | default | meaning |\n| --- | --- | --- |\n", section.heading);
+    for (const OwnKeyRow& row : section.rows) {
+      page += fmt::format("| `{}` | {} | {} |\n", row.name, row.otherwise, row.sentence);
+    }
+    page += "\n";
+  }
+  return page;
+}
+
 }  // namespace
 
 void add_page(Command& program) {
   Command& command = *program.add_subcommand("page", "Print a generated page of docs/");
   command.hide();
   const auto name = std::make_shared<std::string>();
-  command.add_option("NAME", *name, "commands, sites or options")
+  command.add_option("NAME", *name, "commands, sites, options or config")
       ->required()
-      ->choices({"commands", "sites", "options"});
+      ->choices({"commands", "sites", "options", "config"});
   command.callback([&program, name] {
-    print(*name == "sites" ? sites_page() : *name == "options" ? python_options() : commands_page(describe(program)));
+    print(*name == "sites"     ? sites_page()
+          : *name == "options" ? python_options()
+          : *name == "config"  ? config_tables()
+                               : commands_page(describe(program)));
   });
 }
 

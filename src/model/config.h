@@ -4,6 +4,7 @@
 // std::optional, never 0 or −1.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/fields.h"
 #include "cache/kv_cache.h"
 #include "model/layers/perceptron.h"
 #include "model/layers/recurrent.h"
@@ -40,6 +42,26 @@ struct EmbeddingConfig {
   bool operator==(const EmbeddingConfig&) const = default;
 };
 
+template <ConfigOf<EmbeddingConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"embedding_scale", "factor of the token embeddings"}, c.scale);
+  visit(Field{"position_table", "adds rows of a table of positions", {}, false}, c.position_table);
+  visit(Field{"sinusoid", "adds sinusoids of the positions, in this order of their elements", {}, false}, c.sinusoid);
+  if (c.position_table || c.sinusoid) {
+    visit(Field{"first_position", "of the first token, in the table or the sinusoids"}, c.first_position);
+  }
+  visit(Field{"uncounted_id", "tokens of this id have no position", {}, false}, c.uncounted_id);
+  visit(Field{"n_types", "number of token types (segments), whose embeddings are added"}, c.n_types);
+  visit(Field{"embedding_norm", "a norm of the sum of the embeddings"}, c.norm);
+  visit(Field{"untrained_id", "training does not change the embedding of this token", {}, false}, c.untrained_id);
+  visit(Field{"context",
+              "dense: the number of tokens that a row reads, its own and those before it, oldest first",
+              {},
+              false},
+        c.context);
+  if (c.context > 1) visit(Field{"pad_token_id", "dense: the token before the text begins", {}, false}, c.context_pad);
+}
+
 /// The norms before and after a sublayer, inside the residual branch, and that of the sum of stream and branch. Absent
 /// norms are the identity.
 struct SublayerNorms {
@@ -47,6 +69,13 @@ struct SublayerNorms {
 
   bool operator==(const SublayerNorms&) const = default;
 };
+
+template <ConfigOf<SublayerNorms> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"norm_before", "of what a sublayer reads"}, c.pre);
+  visit(Field{"norm_after", "of its output"}, c.post);
+  visit(Field{"norm_of_sum_after", "of the sum of the stream and its output"}, c.sum);
+}
 
 /// A part of a block: a branch that reads the stream, and is added to it.
 ///
@@ -67,6 +96,15 @@ struct Sublayer {
   bool operator==(const Sublayer&) const = default;
 };
 
+constexpr std::array<std::string_view, 3> words(Sublayer::Input) { return {"stream", "block", "previous"}; }
+template <ConfigOf<Sublayer> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"", "what it computes"}, c.what);
+  visit(Field{"", "its norms"}, c.norms);
+  visit(Field{"input", "what it reads", {}, false}, c.input);
+  visit(Field{"residual_scale", "factor of a sublayer's output before it is added to the stream"}, c.scale);
+}
+
 /// A layer with a residual stream. In GPT-2 attention and an FFN, in the decoder of T5 cross-attention between them.
 struct BlockConfig {
   std::vector<Sublayer> sublayers;
@@ -76,6 +114,11 @@ struct BlockConfig {
 
   bool operator==(const BlockConfig&) const = default;
 };
+
+template <ConfigOf<BlockConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  for (auto& sublayer : c.sublayers) visit(Field{"", "in the order of a forward"}, sublayer);
+}
 
 /// The first sublayer of a kind in a block; null: none.
 template <class Kind>
@@ -121,6 +164,12 @@ struct HeadTransform {
   bool operator==(const HeadTransform&) const = default;
 };
 
+template <ConfigOf<HeadTransform> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"activation", "after the dense layer"}, c.activation);
+  visit(Field{"norm", "after the activation"}, c.norm);
+}
+
 struct HeadConfig {
   std::optional<HeadTransform> transform;
   bool tied = false;  ///< The head uses the weight of the token embedding.
@@ -132,6 +181,16 @@ struct HeadConfig {
   bool operator==(const HeadConfig&) const = default;
 };
 
+template <ConfigOf<HeadConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"head_transform", "a dense layer, activation and norm before it"}, c.transform);
+  visit(Field{"tied", "the head multiplies by the embedding"}, c.tied);
+  visit(Field{"head_bias", "a bias of the logits"}, c.bias);
+  visit(Field{"is_bias_trained", "false for a constant of the checkpoint", {}, false}, c.is_bias_trained);
+  visit(Field{"logit_scale", "factor of the logits"}, c.scale);
+  visit(Field{"logit_softcap", "logits become softcap · tanh(logits / softcap)"}, c.softcap);
+}
+
 /// A vector for a whole text, from its first row: tanh(x[0] · dense + bias) (Devlin et al. 2018).
 struct PoolerConfig {
   /// From it, two logits: whether the second part of the text follows the first (0), or is any other (1).
@@ -139,6 +198,11 @@ struct PoolerConfig {
 
   bool operator==(const PoolerConfig&) const = default;
 };
+
+template <ConfigOf<PoolerConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"next_sentence", "two logits from the pooled vector"}, c.next_sentence);
+}
 
 /// A stack of layers, from token ids to vectors. It has either blocks, which add to a residual stream, or layers that
 /// replace the stream.
@@ -160,6 +224,18 @@ struct StackConfig {
   bool operator==(const StackConfig&) const = default;
 };
 
+template <ConfigOf<StackConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"d_model", "elements of an embedding, and of the residual stream", Field::kRequired}, c.d_model);
+  visit(Field{"vocab_size", "number of tokens", Field::kRequired}, c.vocab_size);
+  visit(Field{"max_seq_len", "the longest sequence, in tokens", Field::kRequired}, c.max_seq_len);
+  visit(Field{"", "from ids to vectors"}, c.embedding);
+  visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
+  visit(Field{"blocks", "layers with a residual stream"}, c.blocks);
+  visit(Field{"layers", "layers that replace the stream"}, c.layers);
+  visit(Field{"final_norm", "a norm before the head"}, c.final_norm);
+}
+
 /// A model is a stack with a head. In an encoder–decoder the stack is the decoder, and its cross-attention reads the
 /// output of another stack, the encoder.
 struct ModelConfig : StackConfig {
@@ -174,6 +250,16 @@ struct ModelConfig : StackConfig {
 
   bool operator==(const ModelConfig&) const = default;
 };
+
+template <ConfigOf<ModelConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  for_each_field(base_of<StackConfig>(c), visit);
+  visit(Field{"encoder", "the stack whose output cross-attention reads"}, c.encoder);
+  if (c.encoder) visit(Field{"shared_embedding", "both stacks use one embedding", {}, false}, c.shared_embedding);
+  visit(Field{"pooler", "a vector for a whole text"}, c.pooler);
+  visit(Field{"has_head", "without one the model computes no logits", {}, false}, c.has_head);
+  visit(Field{"", "from vectors to logits"}, c.head);
+}
 
 /// Throws BadInput for sizes that are out of range or contradict each other, Unsupported for options that the engine
 /// does not implement. Messages begin with `where`.

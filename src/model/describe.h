@@ -1,19 +1,30 @@
-// Configs in words, for `vitrine info`.
+// Configs in words, from the lists of their fields (base/fields.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <string_view>
+#include <variant>
+#include <vector>
 
 #include "model/config.h"
-#include "model/facts.h"
 
 namespace vitrine {
 
-std::string describe_norm(const std::optional<NormConfig>& norm);
-std::string_view describe_activation(Activation activation);
+/// A line of `vitrine info`.
+struct ConfigFact {
+  using Value = std::variant<std::string, std::int64_t, float, bool>;
 
-/// The lines of a model, without its layers, and of layer `i` of a stack.
+  std::string name;
+  Value value;
+};
+using ConfigFacts = std::vector<ConfigFact>;
+
+/// The lines of `vitrine info` about a model, without its layers, and about layer `i` of a stack.
 ConfigFacts describe_model(const ModelConfig& config);
 ConfigFacts describe_layer(const StackConfig& stack, std::size_t i);
+
+/// The first field that differs, with both values: `blocks.0.attention.window: 8 and none`; empty if the configs are
+/// equal. A config without this field is `absent`.
+std::string first_difference(const ModelConfig& a, const ModelConfig& b);
 
 }  // namespace vitrine

@@ -29,6 +29,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fields.h"
 #include "ops/mask.h"
 #include "pass/pass.h"
 
@@ -43,6 +44,15 @@ struct AttendConfig {
 
   bool operator==(const AttendConfig&) const = default;
 };
+
+template <ConfigOf<AttendConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"n_heads", "heads of queries", Field::kRequired}, c.n_heads);
+  visit(Field{"n_kv_heads", "heads of keys and values, which divide `n_heads`", "`n_heads`"}, c.n_kv_heads);
+  visit(Field{"head_dim", "elements of a head", "d_model / n_heads"}, c.head_dim);
+  visit(Field{"score_scale", "factor of q · k", "1 / √head_dim"}, c.score_scale);
+  visit(Field{"score_softcap", "scores become softcap · tanh(scores / softcap)"}, c.softcap);
+}
 
 /// The keys and values that the queries of one segment read: those in its cache, then rows of this pass.
 struct KeySource {

@@ -1,9 +1,17 @@
 // Sums, products and activation functions, element by element.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "pass/pass.h"
 
 namespace vitrine {
+
+/// The names of transformers (ACT2FN).
+constexpr std::array<std::string_view, 5> words(Activation) {
+  return {"relu", "silu", "gelu_pytorch_tanh", "gelu", "tanh"};
+}
 
 /// to += from, in place, for two tensors of the same shape. Not recorded; used for gradients.
 void accumulate(Pass& p, const Tensor& from, const Tensor& to);

@@ -11,6 +11,7 @@
 // positions); tensor2tensor, layers/common_attention.py (its frequencies).
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@ namespace vitrine {
 /// The order of a sinusoid's elements. interleaved: sine and cosine in turn. halves: all sines, then all cosines.
 /// tensor2tensor: halves, with frequency[i] = 10000^(−i/(d/2 − 1)).
 enum class Sinusoid : std::uint8_t { interleaved, halves, tensor2tensor };
+constexpr std::array<std::string_view, 3> words(Sinusoid) { return {"interleaved", "halves", "tensor2tensor"}; }
 
 /// Rows of sinusoids, which are kept once they have been computed. Thread-safe.
 class SinusoidRows {

@@ -11,8 +11,11 @@
 // Kiros & Hinton 2016 (LayerNorm).
 #pragma once
 
+#include <array>
 #include <optional>
+#include <string_view>
 
+#include "base/fields.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -27,6 +30,15 @@ struct NormConfig {
 
   bool operator==(const NormConfig&) const = default;
 };
+
+constexpr std::array<std::string_view, 2> words(NormConfig::Kind) { return {"rms", "layer"}; }
+template <ConfigOf<NormConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"kind", "the formula of all norms"}, c.kind);
+  visit(Field{"eps", "added to the mean square, or to the variance"}, c.eps);
+  visit(Field{"weight_offset", "rows are multiplied by this plus the weight"}, c.weight_offset);
+  visit(Field{"bias", "added to the result"}, c.bias);
+}
 
 struct NormParams {
   Param weight;

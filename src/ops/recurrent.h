@@ -24,8 +24,11 @@
 // Hochreiter & Schmidhuber 1997, Gers et al. 2000 (LSTM); Cho et al. 2014 (GRU); torch.nn.RNN, LSTM, GRU.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <string_view>
 
+#include "base/fields.h"
 #include "ops/linear.h"
 
 namespace vitrine {
@@ -42,6 +45,13 @@ struct CellConfig {
   std::int64_t n_gates() const { return kind == CellKind::lstm ? 4 : kind == CellKind::gru ? 3 : 1; }
   bool operator==(const CellConfig&) const = default;
 };
+
+constexpr std::array<std::string_view, 4> words(CellKind) { return {"rnn", "rnn_relu", "gru", "lstm"}; }
+template <ConfigOf<CellConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"cell", "the formula of a step", {}, false}, c.kind);
+  visit(Field{"d_hidden", "elements of a layer's output, in each direction", "`d_model`"}, c.d_hidden);
+}
 
 struct CellParams {
   LinearParams input;  ///< weight_ih `[G · d_hidden, in]` and bias_ih, of G gates

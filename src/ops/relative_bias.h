@@ -9,6 +9,7 @@
 // Sources: Raffel et al. 2019, "T5"; transformers, models/t5/modeling_t5.py, T5Attention._relative_position_bucket.
 #pragma once
 
+#include "base/fields.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -20,6 +21,13 @@ struct RelativeBiasConfig {
 
   bool operator==(const RelativeBiasConfig&) const = default;
 };
+
+template <ConfigOf<RelativeBiasConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"buckets", "of distances"}, c.n_buckets);
+  visit(Field{"max_distance", "from which all distances share a bucket"}, c.max_distance);
+  visit(Field{"bidirectional", "half of the buckets are for later keys", {}, false}, c.bidirectional);
+}
 
 /// The bucket of `distance`, the position of the key minus that of the query.
 std::int64_t bucket_of(const RelativeBiasConfig& c, std::int64_t distance);

@@ -15,16 +15,21 @@
 // 2023 (YaRN), Ding et al. 2024 (LongRoPE).
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/fields.h"
 #include "pass/pass.h"
 
 namespace vitrine {
 
 /// frequency / factor
 struct LinearScaling {
+  static constexpr std::string_view kName = "linear";
+
   double factor = 1;
 
   bool operator==(const LinearScaling&) const = default;
@@ -32,6 +37,8 @@ struct LinearScaling {
 
 /// Llama 3.1: long wavelengths are stretched by `factor`, short ones are kept, and those in between are interpolated.
 struct Llama3Scaling {
+  static constexpr std::string_view kName = "llama3";
+
   double factor = 8;
   double low_freq_factor = 1;
   double high_freq_factor = 4;
@@ -43,6 +50,8 @@ struct Llama3Scaling {
 /// YaRN: the frequencies of pairs that rotate more than `beta_fast` times within the original context are kept. Those
 /// of pairs that rotate fewer than `beta_slow` times are divided by `factor`. A linear ramp connects the two.
 struct YarnScaling {
+  static constexpr std::string_view kName = "yarn";
+
   double factor = 1;
   double beta_fast = 32;
   double beta_slow = 1;
@@ -54,6 +63,8 @@ struct YarnScaling {
 
 /// LongRoPE: a divisor for every pair, with one list for sequences within the original context and one for longer ones.
 struct LongRopeScaling {
+  static constexpr std::string_view kName = "longrope";
+
   std::vector<float> short_factor, long_factor;  ///< `[dim / 2]`
   std::int64_t original_max_seq_len = 4096;
 
@@ -62,6 +73,8 @@ struct LongRopeScaling {
 
 /// Dynamic NTK: theta grows with the length of sequences beyond the original context.
 struct DynamicNtkScaling {
+  static constexpr std::string_view kName = "dynamic";
+
   double factor = 1;
   std::int64_t original_max_seq_len = 2048;
 
@@ -83,6 +96,49 @@ struct RopeConfig {
 
   bool operator==(const RopeConfig&) const = default;
 };
+
+template <ConfigOf<LinearScaling> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"factor", "divides all frequencies"}, c.factor);
+}
+template <ConfigOf<Llama3Scaling> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"factor", "divides the lowest frequencies"}, c.factor);
+  visit(Field{"low_freq_factor", "wavelengths above the original context divided by it are stretched"},
+        c.low_freq_factor);
+  visit(Field{"high_freq_factor", "those below the original context divided by it are kept"}, c.high_freq_factor);
+  visit(Field{"original_max_seq_len", "tokens"}, c.original_max_seq_len);
+}
+template <ConfigOf<YarnScaling> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"factor", "divides the frequencies of pairs that rotate seldom"}, c.factor);
+  visit(Field{"beta_fast", "rotations within the original context from which a pair is kept"}, c.beta_fast);
+  visit(Field{"beta_slow", "those up to which it is divided"}, c.beta_slow);
+  visit(Field{"original_max_seq_len", "tokens"}, c.original_max_seq_len);
+  visit(Field{"truncate", "the ramp between them begins and ends at whole pairs"}, c.truncate);
+}
+template <ConfigOf<LongRopeScaling> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"short_factor", "divides the frequencies within the original context"}, c.short_factor);
+  visit(Field{"long_factor", "divides those of longer sequences"}, c.long_factor);
+  visit(Field{"original_max_seq_len", "tokens"}, c.original_max_seq_len);
+}
+template <ConfigOf<DynamicNtkScaling> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"factor", "of theta's growth beyond the original context"}, c.factor);
+  visit(Field{"original_max_seq_len", "tokens"}, c.original_max_seq_len);
+}
+
+constexpr std::array<std::string_view, 2> words(RopeConfig::Layout) { return {"halves", "interleaved"}; }
+template <ConfigOf<RopeConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"theta", "base of the frequencies"}, c.theta);
+  visit(Field{"dim", "elements of a head that are rotated"}, c.dim);
+  visit(Field{"layout", "which elements are pairs"}, c.layout);
+  visit(Field{"scaling", "of the frequencies, for long contexts"}, c.scaling);
+  visit(Field{"magnitude", "factor of cos and sin"}, c.magnitude);
+  visit(Field{"frequency", "computed from the others"}, c.frequency);
+}
 
 /// `[dim / 2]`: the frequencies for a sequence of the planned length `length`.
 std::vector<float> rope_frequency(double theta, std::int64_t dim, const RopeScaling& scaling, std::int64_t length = 1);

@@ -10,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "data/masking.h"
 #include "metrics/metrics.h"
+#include "model/describe.h"
 #include "tokenizer/tokenizer.h"
 #include "train/distributed/cluster.h"
 #include "train/distributed/divided_state.h"
@@ -238,8 +239,11 @@ void Trainer::Run::open_logs() {
 
 void Trainer::Run::resume() {
   const TrainerState state = folder_->read_state(*resumed_);
-  if (!c_.model.config.is_null() && c_.model.read() != model().config()) {
-    throw BadInput(c_.out, "the config's model differs from the run's: the run cannot be resumed");
+  if (!c_.model.config.is_null()) {
+    const std::string what = first_difference(c_.model.read(), model().config());
+    if (!what.empty()) {
+      throw BadInput(c_.out, "the config's model differs from the run's, which cannot be resumed: {}", what);
+    }
   }
   check_words(state.words, words_of(c_, *corpus_), c_.out, [this](const std::string& line) { tell(line); });
   read_array_ = folder_->open_arrays(*resumed_, start_.trainable, optimizer_);

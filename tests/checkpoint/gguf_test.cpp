@@ -32,18 +32,18 @@ std::vector<std::int32_t> ids_for(const Model& model) {
 
 /// Goldens whose config their family's architecture cannot express, with the reason.
 const std::map<std::string, std::string> kRefused = {
-    {"gemma2", "the scale of attention scores"},      // llama.cpp derives it from the number of layers
-    {"gemma2_f16", "the scale of attention scores"},  //
-    {"gpt2_relu", "the feed-forward"},                // its activation has no key
-    {"gpt2_variant", "the feed-forward"},
-    {"llama_dynamic_rope", "RoPE of layer 0"},  // no key for it
-    {"llama_yarn_mscale", "RoPE of layer 0"},
-    {"falcon_serial", "the block of layer 0"},
-    {"gemma3", "the scale of attention scores"},
-    {"gemma3_tables", "the scale of attention scores"},
-    {"gpt_neox_serial", "attention of layer 0"},
-    {"qwen3_moe", "the feed-forward of layer 1"},     // in GGUF all layers have experts
-    {"cohere2_layer_types", "the attention window"},  // every fourth layer is full, or every n-th by a key
+    {"gemma2", "blocks.0.attention.score_scale"},      // llama.cpp derives it from the number of layers
+    {"gemma2_f16", "blocks.0.attention.score_scale"},  //
+    {"gpt2_relu", "blocks.0.mlp.activation: relu and gelu_pytorch_tanh"},  // its activation has no key
+    {"gpt2_variant", "blocks.0.mlp.activation"},
+    {"llama_dynamic_rope", "blocks.0.attention.rope.scaling: dynamic and"},  // no key for it
+    {"llama_yarn_mscale", "blocks.0.attention.rope."},
+    {"falcon_serial", "blocks.0."},
+    {"gemma3", "blocks.0.attention.score_scale"},
+    {"gemma3_tables", "blocks.0.attention.score_scale"},
+    {"gpt_neox_serial", "blocks.0.attention."},
+    {"qwen3_moe", "blocks.1: mlp and experts"},  // in GGUF all layers have experts
+    {"cohere2_layer_types", "attention.window"},  // every fourth layer is full, or every n-th by a key
 };
 
 /// A part of the message that refuses `golden`, or empty if it can be written as GGUF.
@@ -162,7 +162,7 @@ TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
   const Checkpoint as_they_are = wide_llama(folder / "other", other);
   const std::string path = folder / "other.gguf";
   expect_all_in(message_of<Unsupported>([&] { through_gguf(as_they_are, DType::f32, path); }),
-                {"[" + path, "qwen3moe", "the feed-forward of layer 0"});
+                {"[" + path, "qwen3moe", "blocks.0.experts.renormalize: no and yes"});
 }
 
 /// A file has one eps for all norms.
@@ -179,7 +179,7 @@ TEST(Gguf, RefusesANormWithAnotherEps) {
   };
   EXPECT_EQ(refusal(), "");
   config.final_norm->eps *= 2;
-  expect_all_in(refusal(), {"[" + path + "]", "the eps of the norm ln_final"});
+  expect_all_in(refusal(), {"[" + path + "]", "final_norm.eps: "});
 }
 
 TEST(Gguf, FoldsTheWeightOffsetsOfAllNorms) {

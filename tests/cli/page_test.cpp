@@ -15,6 +15,20 @@ TEST(Page, GeneratedDocsAreUpToDate) {
       << "regenerate it: build/vitrine page options > python/vitrine/_options.py";
 }
 
+/// docs/config.md has a table of keys below each of its headings.
+TEST(Page, DocsHaveTheKeysOfOwnModels) {
+  const std::string docs = read_file(source_dir() + "/docs/config.md");
+  const std::string tables = output_of({"page", "config"});
+  int sections = 0;
+  for (std::size_t at = 0, next = 0; at < tables.size(); at = next, ++sections) {
+    next = std::min(tables.find("\n## ", at + 1), tables.size());
+    const std::string section = tables.substr(at, next - at);
+    EXPECT_THAT(docs, testing::HasSubstr(section.substr(section.find("| key"))))
+        << "replace the table: build/vitrine page config";
+  }
+  EXPECT_GE(sections, 5);
+}
+
 TEST(Page, EverySiteHasALine) {
   const std::string page = output_of({"page", "sites"});
   for (const Site site : all_sites()) {

@@ -1,104 +1,160 @@
 // Models that no published family describes: config.json with model_type "vitrine" and our own keys, tensors under our
 // own names. Every option that is the same in all layers has a key. Layers with a window may alternate with full
 // layers.
-//
-//   sizes      d_model, n_layers, n_heads, vocab_size, max_seq_len, d_ff; optional: n_kv_heads, head_dim
-//   positions  positions "rope" | "learned" | "sinusoidal" | "relative" | "none"; rope_theta, rope_fraction,
-//              rope_interleaved; sinusoid "interleaved" | "halves" | "tensor2tensor"; first_position (of the first
-//              token, in the table or the sinusoids); relative_buckets, relative_max_distance
-//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset; norm_place "before" | "after" | "both" |
-//              "after_residual"; final_norm (true, but false with after_residual); qk_norm "none" | "head" |
-//              "head_own_weight" | "all_heads"
-//   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
-//   attention  bidirectional, score_scale, score_softcap, window, full_every (every full_every-th layer has no window)
-//   FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an expert's
-//   embedding  embedding_scale, n_types, embedding_norm
-//   head       head_transform, tied, head_bias, logit_scale, logit_softcap
-//   encoder    an object of the keys that differ in the encoder, which attends in both directions and inherits all
-//              others; the decoder then has cross-attention; shared_embedding (true)
-//   layers     "attention" | "rnn" | "gru" | "lstm" | "dense"; all but the first replace the stream by their output of
-//              d_hidden (d_model) elements, have neither positions nor a final_norm by default, and no keys of norms in
-//              blocks, block, attention and FFN:
-//              recurrent: bidirectional, activation "tanh" | "relu" (rnn); with an encoder: attention "additive" with
-//              d_attention (d_hidden), bridge "copy" | "linear" (copy, if the encoder is recurrent)
-//              dense: activation, context (1), the number of tokens that each row reads; pad_token_id (0), those before
-//              the text
+// The keys of fields come from the lists next to their configs (base/fields.h); the others, which set several fields or
+// decide which there are, are below. docs/config.md has them all, by own_config_keys().
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/own_config.h"
 
 namespace vitrine {
 namespace {
 
-/// The index in `names` of the text at `key`; 0 if the key is absent.
-std::size_t choice(ConfigReader& c, std::string_view key, std::initializer_list<std::string_view> names) {
-  const std::string text = c.text_or(key, *names.begin());
-  std::string expected;
-  std::size_t i = 0;
-  for (const std::string_view name : names) {
-    if (name == text) return i;
-    expected += (i++ == 0 ? "" : ", ") + std::string(name);
-  }
-  throw Unsupported(c.where(), "{}: expected {}, got \"{}\"", key, expected, text);
+// Keys that set several fields, or decide which there are
+
+const OwnKey kLayerCount{"n_layers", "", "number of layers"};
+const OwnKey kLayers{"layers",
+                     "",
+                     "what a layer is: a Transformer's block, a recurrent layer, or a dense one",
+                     {"attention", "rnn", "gru", "lstm", "dense"}};
+const OwnKey kEmbeddingNorm{"embedding_norm", "false", "a norm of the sum of the embeddings"};
+const OwnKey kPositions{"positions",
+                        "`\"rope\"`; `\"none\"` without attention",
+                        "what tells a layer the order of tokens; RoPE and relative biases need attention",
+                        {"rope", "learned", "none", "sinusoidal", "relative"}};
+const OwnKey kSinusoid{"sinusoid",
+                       "",
+                       "order of a sinusoid's elements: sine and cosine in turn (Vaswani et al. 2017); all sines, then "
+                       "all cosines (Marian); halves with the exponent i / (d/2 − 1)",
+                       {"interleaved", "halves", "tensor2tensor"}};
+const OwnKey kFinalNorm{"final_norm", "true; false with `after_residual`, and without attention",
+                        "a norm before the head"};
+const OwnKey kQkNorm{"qk_norm",
+                     "",
+                     "a norm of q and k before RoPE: over each head, each with a weight of its own, or all",
+                     {"none", "head", "head_own_weight", "all_heads"}};
+const OwnKey kFullEvery{"full_every", "none", "every `full_every`-th layer has no window"};
+const OwnKey kRopeTheta{"rope_theta", "10000", "base of the frequencies"};
+const OwnKey kRopeFraction{"rope_fraction", "1", "the part of a head that is rotated"};
+const OwnKey kRopeInterleaved{"rope_interleaved", "false", "pairs are neighbours, instead of halves of the head"};
+const OwnKey kNormPlace{"norm_place",
+                        "",
+                        "of the norms of a sublayer: of its input, its output, both, or of the sum",
+                        {"before", "after", "both", "after_residual"}};
+const OwnKey kParallel{"parallel", "false", "attention and FFN read the same stream, and both are added to it"};
+const OwnKey kSharedWidth{"d_ff_shared", "none", "inner elements of an expert that every token uses"};
+const OwnKey kRnnActivation{"activation", "", "of an RNN", {"tanh", "relu"}};
+const OwnKey kContext{"context", "1",
+                      "dense: the number of tokens that a row reads, its own and those before it, oldest first"};
+const OwnKey kContextPad{"pad_token_id", "0", "dense: the token before the text begins"};
+const OwnKey kHeadTransform{"head_transform", "false", "a dense layer, activation and norm before the head (BERT)"};
+const OwnKey kEncoder{"encoder", "none",
+                      "an object of the keys that differ in the encoder; `{}`: all are those of the decoder"};
+const OwnKey kSharedEmbedding{"shared_embedding", "true", "both stacks use one embedding"};
+const OwnKey kAdditive{
+    "attention", "none", "a recurrent decoder's first layer reads [x ; context] (Bahdanau et al. 2014)", {"additive"}};
+const OwnKey kBridge{"bridge",
+                     "`\"copy\"` if the encoder is recurrent",
+                     "the state before a recurrent decoder's first token: that of the encoder's layer after its last "
+                     "token (equal sizes, one direction), or tanh(W [→h ; ←h] + b)",
+                     {"copy", "linear"}};
+
+/// The index of the word at `key` in `words`; `otherwise` if the key is absent.
+std::size_t choice(ConfigReader& c, std::string_view key, std::span<const std::string_view> words,
+                   std::size_t otherwise = 0) {
+  const std::string text = c.text_or(key, words[otherwise]);
+  const auto found = std::find(words.begin(), words.end(), text);
+  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+  throw Unsupported(c.where(), "{}: expected {}, got \"{}\"", key, fmt::join(words, ", "), text);
+}
+std::size_t choice(ConfigReader& c, const OwnKey& key) { return choice(c, key.name, key.words); }
+
+// Keys of fields
+
+/// `norm_eps` for the field `eps` of a norm; a field `kind` is named like what it is the kind of.
+std::string key_of(std::string_view of, const Field& field) {
+  if (of.empty()) return std::string(field.name);
+  return std::string(of) + (field.name == "kind" ? "" : "_" + std::string(field.name));
 }
 
-/// A whole number; 0 if the key is absent.
-std::int64_t read_count(ConfigReader& c, std::string_view key) {
-  const double n = c.number_or(key, 0);
-  if (n == 0) return 0;
-  return c.size(key);
+/// Whether read_field reads a field of this type.
+template <class T>
+constexpr bool kIsReadable = std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+                             std::is_same_v<T, std::optional<std::int64_t>> || std::is_same_v<T, std::optional<float>>;
+
+/// Reads a field, which keeps its value if its key is absent.
+template <class T>
+void read_field(ConfigReader& c, const std::string& key, const Field& field, T& member) {
+  if constexpr (std::is_same_v<T, bool>) {
+    member = c.flag_or(key, member);
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    const bool may_be_zero = member == 0 && field.otherwise.empty();
+    if (field.otherwise == Field::kRequired || (c.has(key) && !(may_be_zero && c.number_or(key, 0) == 0))) {
+      member = c.size(key);
+    }
+  } else if constexpr (std::is_same_v<T, float>) {
+    member = static_cast<float>(c.number_or(key, static_cast<double>(member)));
+  } else if constexpr (std::is_same_v<T, Activation>) {
+    member = activation_named(c, c.text_or(key, text_of(member)));
+  } else if constexpr (std::is_enum_v<T>) {
+    member = static_cast<T>(choice(c, key, words(member), static_cast<std::size_t>(member)));
+  } else if constexpr (std::is_same_v<T, std::optional<std::int64_t>>) {
+    if (c.has(key)) member = c.size(key);
+  } else if constexpr (std::is_same_v<T, std::optional<float>>) {
+    member = read_softcap(c, key, std::nullopt);
+  }
+}
+
+/// Reads the fields of a config, but not those of configs within it.
+template <HasFields C>
+void read_fields(ConfigReader& c, C& config, std::string_view of = "") {
+  for_each_field(config, [&](const Field& field, auto& member) {
+    if constexpr (kIsReadable<std::remove_cvref_t<decltype(member)>>) {
+      if (field.is_key) read_field(c, key_of(of, field), field, member);
+    }
+  });
 }
 
 NormConfig read_norm(ConfigReader& c) {
   NormConfig norm;
-  norm.kind = choice(c, "norm", {"rms", "layer"}) == 0 ? NormConfig::Kind::rms : NormConfig::Kind::layer;
-  norm.eps = static_cast<float>(c.number_or("norm_eps", 1e-5));
-  norm.weight_offset = static_cast<float>(c.number_or("norm_weight_offset", 0));
-  norm.bias = c.flag_or("norm_bias", false);
+  read_fields(c, norm, "norm");
   return norm;
 }
 
 AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const NormConfig& norm) {
   AttentionConfig attention;
-  attention.n_heads = c.size("n_heads");
-  attention.n_kv_heads = c.size_or("n_kv_heads", attention.n_heads);
+  read_fields(c, attention);
+  if (attention.n_kv_heads == 0) attention.n_kv_heads = attention.n_heads;
   attention.head_dim = read_head_dim(c, "head_dim", stack.d_model, attention.n_heads);
   if (attention.head_dim > kMaxHeadDim) {
     throw BadCheckpoint(c.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, attention.head_dim);
   }
-  const double scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
-  attention.score_scale = static_cast<float>(c.number_or("score_scale", scale));
-  attention.softcap = read_softcap(c, "score_softcap", std::nullopt);
-  attention.bidirectional = c.flag_or("bidirectional", false);
-  attention.qkv_bias = c.flag_or("qkv_bias", false);
-  attention.out_bias = c.flag_or("out_bias", false);
-  const std::size_t qk = choice(c, "qk_norm", {"none", "head", "head_own_weight", "all_heads"});
-  if (qk > 0) attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
+  if (!c.has("score_scale")) attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
+  if (const std::size_t qk = choice(c, kQkNorm); qk > 0) {
+    attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
+  }
   return attention;
 }
 
 /// Without attention there are no positions by default, and neither RoPE nor a relative bias.
 void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attention) {
-  const std::size_t positions = attention != nullptr || c.has("positions")
-                                    ? choice(c, "positions", {"rope", "learned", "none", "sinusoidal", "relative"})
-                                    : 2;
-  if (positions == 1 || positions == 3) stack.embedding.first_position = read_count(c, "first_position");
+  const std::size_t positions = attention != nullptr || c.has(kPositions.name) ? choice(c, kPositions) : 2;
   stack.embedding.position_table = positions == 1;
-  if (positions == 3) {
-    stack.embedding.sinusoid = static_cast<Sinusoid>(choice(c, "sinusoid", {"interleaved", "halves", "tensor2tensor"}));
-  }
+  if (positions == 3) stack.embedding.sinusoid = static_cast<Sinusoid>(choice(c, kSinusoid));
   if (attention == nullptr && (positions == 0 || positions == 4)) {
-    throw Unsupported(c.where(), "positions: {} requires attention", positions == 0 ? "rope" : "relative");
+    throw Unsupported(c.where(), "positions: {} requires attention", kPositions.words[positions]);
   }
   if (positions == 4) {
-    stack.relative_bias = {c.size_or("relative_buckets", 32), c.size_or("relative_max_distance", 128),
-                           attention->bidirectional};
+    stack.relative_bias.emplace().bidirectional = attention->bidirectional;
+    read_fields(c, *stack.relative_bias, "relative");
   }
   if (positions != 0) return;  // RoPE's keys then count as unknown
-  const double dim = c.number_or("rope_fraction", 1) * static_cast<double>(attention->head_dim);
-  const bool is_interleaved = c.flag_or("rope_interleaved", false);
-  const double theta = c.positive_or("rope_theta", 10000);
+  const double dim = c.number_or(kRopeFraction.name, 1) * static_cast<double>(attention->head_dim);
+  const bool is_interleaved = c.flag_or(kRopeInterleaved.name, false);
+  const double theta = c.positive_or(kRopeTheta.name, RopeConfig().theta);
   if (!(dim >= 2 && dim <= static_cast<double>(attention->head_dim) && std::fmod(dim, 2) == 0)) {
     throw BadCheckpoint(c.where(), "rope_fraction: expected an even number of a head's {} elements, got {}",
                         attention->head_dim, dim);
@@ -109,15 +165,13 @@ void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attent
 }
 
 SublayerKinds::Config read_ffn(ConfigReader& c) {
-  const DenseConfig dense{c.size("d_ff"), activation_named(c, c.text_or("activation", "silu")),
-                          c.flag_or("gated", true), c.flag_or("ffn_bias", false)};
-  if (!c.has("n_experts")) return dense;
+  DenseConfig dense;
+  read_fields(c, dense);
   MoeConfig moe;
-  moe.n_experts = c.size("n_experts");
-  moe.top_k = c.size("top_k");
-  moe.renormalize = c.flag_or("renormalize", true);
+  if (!c.has("n_experts")) return dense;
+  read_fields(c, moe);
   moe.expert = dense;
-  if (const auto d_ff = c.optional_size("d_ff_shared")) {
+  if (const auto d_ff = c.optional_size(kSharedWidth.name)) {
     moe.shared = dense;
     moe.shared->d_ff = *d_ff;
   }
@@ -126,28 +180,25 @@ SublayerKinds::Config read_ffn(ConfigReader& c) {
 
 /// The full layers among those with a window.
 void read_window(ConfigReader& c, std::vector<BlockConfig>& blocks) {
-  if (!c.has("window")) return;
-  const std::int64_t window = c.size("window");
-  const std::optional<std::int64_t> full_every = c.optional_size("full_every");
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const bool is_full = full_every && (static_cast<std::int64_t>(i) + 1) % *full_every == 0;
-    if (!is_full) find<AttentionConfig>(blocks[i])->window = window;
+  if (!find<AttentionConfig>(blocks.front())->window) return;
+  const auto full_every = c.optional_size(kFullEvery.name);
+  for (std::size_t i = 0; full_every && i < blocks.size(); ++i) {
+    if ((static_cast<std::int64_t>(i) + 1) % *full_every == 0) find<AttentionConfig>(blocks[i])->window.reset();
   }
 }
 
 enum class Place : std::uint8_t { alone, encoder, decoder };
 
 BlockConfig read_transformer_block(ConfigReader& c, StackConfig& stack, const NormConfig& norm, Place as) {
-  const std::size_t place = choice(c, "norm_place", {"before", "after", "both", "after_residual"});
-  if (c.flag_or("final_norm", place != 3)) stack.final_norm = norm;
+  const std::size_t place = choice(c, kNormPlace);
+  if (c.flag_or(kFinalNorm.name, place != 3)) stack.final_norm = norm;
   AttentionConfig attention = read_attention(c, stack, norm);
   if (as == Place::encoder) attention.bidirectional = true;
   read_positions(c, stack, &attention);
   BlockConfig block = transformer_block(attention, read_ffn(c), as == Place::decoder);
-  if (c.flag_or("parallel", false)) block.sublayers.back().input = Sublayer::Input::block;
-  const auto scale = static_cast<float>(c.number_or("residual_scale", 1));
+  if (c.flag_or(kParallel.name, false)) block.sublayers.back().input = Sublayer::Input::block;
   for (Sublayer& sublayer : block.sublayers) {
-    sublayer.scale = scale;
+    read_fields(c, sublayer);
     if (place == 0 || place == 2) sublayer.norms.pre = norm;
     if (place == 1 || place == 2) sublayer.norms.post = norm;
     if (place == 3) sublayer.norms.sum = norm;
@@ -157,49 +208,46 @@ BlockConfig read_transformer_block(ConfigReader& c, StackConfig& stack, const No
 
 /// A recurrent layer, or a dense one.
 LayerConfig read_layer(ConfigReader& c, StackConfig& stack, std::size_t kind, Place as) {
-  const std::int64_t d_hidden = c.size_or("d_hidden", stack.d_model);
   if (kind == 4) {
-    const PerceptronConfig layer{d_hidden, activation_named(c, c.text_or("activation", "silu"))};
-    stack.embedding.context = c.size_or("context", 1);
+    PerceptronConfig layer{stack.d_model};
+    read_fields(c, layer);
+    stack.embedding.context = c.size_or(kContext.name, 1);
     if (stack.embedding.context > 1) {
-      stack.embedding.context_pad = read_id(c, "pad_token_id", 0, stack.vocab_size).value_or(0);
+      stack.embedding.context_pad = read_id(c, kContextPad.name, 0, stack.vocab_size).value_or(0);
     }
     return layer;
   }
   RecurrentConfig cell;
-  cell.d_hidden = d_hidden;
+  cell.d_hidden = stack.d_model;
   cell.kind = kind == 3 ? CellKind::lstm : kind == 2 ? CellKind::gru : CellKind::rnn_tanh;
-  if (kind == 1 && choice(c, "activation", {"tanh", "relu"}) == 1) cell.kind = CellKind::rnn_relu;
-  cell.bidirectional = c.flag_or("bidirectional", false);
-  if (as == Place::decoder && c.has("attention")) {
-    choice(c, "attention", {"additive"});
-    cell.d_attention = c.size_or("d_attention", d_hidden);
+  if (kind == 1 && choice(c, kRnnActivation) == 1) cell.kind = CellKind::rnn_relu;
+  if (as == Place::decoder && c.has(kAdditive.name)) {
+    choice(c, kAdditive);
+    cell.d_attention = c.size_or("d_hidden", stack.d_model);
   }
+  read_fields(c, cell);
   return cell;
 }
 
 StackConfig read_stack(ConfigReader& c, Place as) {
   StackConfig stack;
-  stack.d_model = c.size("d_model");
-  stack.vocab_size = c.size("vocab_size");
-  stack.max_seq_len = c.size("max_seq_len");
-  stack.embedding.scale = static_cast<float>(c.number_or("embedding_scale", 1));
-  stack.embedding.n_types = read_count(c, "n_types");
+  read_fields(c, stack);
   const NormConfig norm = read_norm(c);
-  if (c.flag_or("embedding_norm", false)) stack.embedding.norm = norm;
-  const std::size_t kind = choice(c, "layers", {"attention", "rnn", "gru", "lstm", "dense"});
-  const std::int64_t n_layers = c.size("n_layers", kMaxLayers);
+  const std::size_t kind = choice(c, kLayers);
+  const std::int64_t n_layers = c.size(kLayerCount.name, kMaxLayers);
   if (kind == 0) {
     stack.blocks.assign(static_cast<std::size_t>(n_layers), read_transformer_block(c, stack, norm, as));
     read_window(c, stack.blocks);
-    return stack;
+  } else {
+    read_positions(c, stack, nullptr);
+    if (c.flag_or(kFinalNorm.name, false)) stack.final_norm = norm;
+    stack.layers.assign(static_cast<std::size_t>(n_layers), read_layer(c, stack, kind, as));
+    for (std::size_t i = 1; i < stack.layers.size(); ++i) {
+      if (auto* const cell = std::get_if<RecurrentConfig>(&stack.layers[i])) cell->d_attention.reset();  // the first's
+    }
   }
-  read_positions(c, stack, nullptr);
-  if (c.flag_or("final_norm", false)) stack.final_norm = norm;
-  stack.layers.assign(static_cast<std::size_t>(n_layers), read_layer(c, stack, kind, as));
-  for (std::size_t i = 1; i < stack.layers.size(); ++i) {
-    if (auto* const cell = std::get_if<RecurrentConfig>(&stack.layers[i])) cell->d_attention.reset();  // the first's
-  }
+  read_fields(c, stack.embedding);
+  if (c.flag_or(kEmbeddingNorm.name, false)) stack.embedding.norm = norm;
   return stack;
 }
 
@@ -207,29 +255,28 @@ StackConfig read_stack(ConfigReader& c, Place as) {
 void read_bridge(ConfigReader& c, ModelConfig& model) {
   if (recurrent_layer(model, 0) == nullptr) return;
   const bool can_copy = recurrent_layer(*model.encoder, 0) != nullptr;
-  if (!can_copy && !c.has("bridge")) return;
-  const auto bridge = static_cast<RecurrentConfig::Bridge>(choice(c, "bridge", {"copy", "linear"}));
+  if (!can_copy && !c.has(kBridge.name)) return;
+  const auto bridge = static_cast<RecurrentConfig::Bridge>(choice(c, kBridge));
   for (LayerConfig& layer : model.layers) std::get<RecurrentConfig>(layer).bridge = bridge;
 }
 
 ModelConfig read_own(ConfigReader& c) {
-  const bool has_encoder = c.has("encoder");
+  const bool has_encoder = c.has(kEncoder.name);
   ModelConfig model;
   static_cast<StackConfig&>(model) = read_stack(c, has_encoder ? Place::decoder : Place::alone);
   if (has_encoder) {
-    ConfigReader encoder = c.inheriting("encoder", {"shared_embedding", "attention", "d_attention", "bridge"});
+    ConfigReader encoder =
+        c.inheriting(kEncoder.name, {kSharedEmbedding.name, kAdditive.name, "d_attention", kBridge.name});
     model.encoder = read_stack(encoder, Place::encoder);
     encoder.finish();
     c.use_keys_of(encoder);
     read_bridge(c, model);
-    model.shared_embedding = c.flag_or("shared_embedding", true);
+    model.shared_embedding = c.flag_or(kSharedEmbedding.name, true);
   }
-  model.head.tied = c.flag_or("tied", false);
-  model.head.bias = c.flag_or("head_bias", false);
-  model.head.scale = static_cast<float>(c.number_or("logit_scale", 1));
-  model.head.softcap = read_softcap(c, "logit_softcap", std::nullopt);
-  if (c.flag_or("head_transform", false)) {
-    model.head.transform = {activation_named(c, c.text_or("activation", "silu")), read_norm(c)};
+  read_fields(c, model.head);
+  if (c.flag_or(kHeadTransform.name, false)) {
+    model.head.transform = {Activation::silu, read_norm(c)};
+    read_fields(c, *model.head.transform);
   }
   return model;
 }
@@ -275,7 +322,91 @@ std::span<const std::string> cell_names() {
   return names;
 }
 
+/// The rows of docs/config.md.
+class KeyRows {
+ public:
+  void add(const OwnKey& key) {
+    OwnKeyRow row{std::string(key.name), std::string(key.otherwise), std::string(key.sentence)};
+    if (row.otherwise.empty() && !key.words.empty()) row.otherwise = quoted(key.words.front());
+    finish(row, key.words);
+  }
+  /// The keys of the fields of `config`, whose values are the defaults, but not those of configs within it.
+  template <HasFields C>
+  void add(const C& config, std::string_view of = "") {
+    for_each_field(config, [&](const Field& field, const auto& member) {
+      if constexpr (kIsReadable<std::remove_cvref_t<decltype(member)>>) {
+        if (field.is_key) add_field(key_of(of, field), field, member);
+      }
+    });
+  }
+  std::vector<OwnKeyRow> take() { return std::exchange(rows_, {}); }
+
+ private:
+  template <class T>
+  void add_field(const std::string& key, const Field& field, const T& member) {
+    OwnKeyRow row{key, std::string(field.otherwise), std::string(field.sentence)};
+    if (field.otherwise == Field::kRequired) row.otherwise.clear();
+    if constexpr (std::is_enum_v<T>) {
+      row.otherwise = quoted(text_of(member));
+      return finish(row, words(member));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      row.otherwise = member ? "true" : "false";
+    } else if (field.otherwise.empty()) {
+      row.otherwise = text_of(member);
+    }
+    finish(row, {});
+  }
+  static std::string quoted(std::string_view word) { return fmt::format("`\"{}\"`", word); }
+  void finish(OwnKeyRow& row, std::span<const std::string_view> words) {
+    const auto is_same = [&](const OwnKeyRow& other) {
+      return other.name == row.name && other.sentence == row.sentence;
+    };
+    if (std::any_of(rows_.begin(), rows_.end(), is_same)) return;
+    for (const std::string_view word : words) row.sentence += (word == words.front() ? ": " : ", ") + quoted(word);
+    rows_.push_back(std::move(row));
+  }
+
+  std::vector<OwnKeyRow> rows_;
+};
+
 }  // namespace
+
+std::vector<OwnKeySection> own_config_keys() {
+  std::vector<OwnKeySection> sections;
+  KeyRows rows;
+  EmbeddingConfig embedding;
+  embedding.sinusoid = Sinusoid::interleaved;
+  rows.add(StackConfig());
+  for (const OwnKey* key : {&kLayerCount, &kLayers, &kPositions, &kSinusoid}) rows.add(*key);
+  rows.add(embedding);
+  rows.add(kEmbeddingNorm);
+  rows.add(NormConfig(), "norm");
+  rows.add(kFinalNorm);
+  sections.push_back({"Every stack", rows.take()});
+  rows.add(AttentionConfig());
+  for (const OwnKey* key : {&kFullEvery, &kQkNorm, &kRopeTheta, &kRopeFraction, &kRopeInterleaved}) rows.add(*key);
+  rows.add(RelativeBiasConfig(), "relative");
+  for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);
+  rows.add(Sublayer{DenseConfig()});
+  rows.add(DenseConfig());
+  rows.add(MoeConfig());
+  rows.add(kSharedWidth);
+  sections.push_back({"Blocks of attention", rows.take()});
+  rows.add(RecurrentConfig());
+  rows.add(kRnnActivation);
+  PerceptronConfig dense;
+  rows.add(dense);
+  for (const OwnKey* key : {&kContext, &kContextPad}) rows.add(*key);
+  sections.push_back({"Recurrent and dense layers", rows.take()});
+  rows.add(HeadConfig());
+  rows.add(kHeadTransform);
+  sections.push_back({"The head", rows.take()});
+  for (const OwnKey* key : {&kEncoder, &kSharedEmbedding, &kAdditive}) rows.add(*key);
+  rows.add(OwnKey{"d_attention", "`d_hidden`", "inner size of additive attention"});
+  rows.add(kBridge);
+  sections.push_back({"Encoder–decoders", rows.take()});
+  return sections;
+}
 
 Family vitrine_family() {
   Family family;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/architecture.h"
+#include "model/describe.h"
 #include "model/norms.h"
 
 namespace vitrine {
@@ -120,38 +121,6 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
 }
 
-/// The attention of a layer, or an unset one.
-AttentionConfig attention_in(const ModelConfig& config, std::size_t layer) {
-  const AttentionConfig* const attention = attention_of(config, layer);
-  return attention != nullptr ? *attention : AttentionConfig();
-}
-
-/// The first part that differs; empty if none does.
-std::string difference(const ModelConfig& a, const ModelConfig& b) {
-  const NormsByName others = norms_of(b);
-  for (const auto& [name, norm] : norms_of(a)) {
-    const auto other = others.find(name);
-    if (other == others.end() || other->second.eps == norm.eps) continue;
-    return "the eps of the norm " + name;
-  }
-  if (!(a.embedding == b.embedding)) return "the scale or positions of the embedding";
-  if (!(a.head == b.head)) return "the head";
-  if (!(a.final_norm == b.final_norm)) return "the final norm";
-  for (std::size_t i = 0; i < a.n_layers() && i < b.n_layers(); ++i) {
-    const std::string at = " of layer " + std::to_string(i);
-    if (a.blocks[i].sublayers.size() != b.blocks[i].sublayers.size()) return "the block" + at;
-    const AttentionConfig x = attention_in(a, i), y = attention_in(b, i);
-    if (x.score_scale != y.score_scale) return "the scale of attention scores" + at;
-    if (x.softcap != y.softcap) return "the softcap of attention scores" + at;
-    if (x.window != y.window) return "the attention window" + at;
-    if (!(x.rope == y.rope)) return "RoPE" + at;
-    if (!(x == y)) return "attention" + at;
-    if (!(a.blocks[i].sublayers.back().what == b.blocks[i].sublayers.back().what)) return "the feed-forward" + at;
-    if (!(a.blocks[i] == b.blocks[i])) return "the block" + at;
-  }
-  return a == b ? "" : "the sizes";
-}
-
 }  // namespace
 
 const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
@@ -256,9 +225,9 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
     if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope)
       forgive_rounding(*ours->rope, *theirs->rope);
   }
-  const std::string what = difference(config, read);
+  const std::string what = first_difference(config, read);
   if (what.empty()) return;
-  throw Unsupported(where, "GGUF's architecture \"{}\" cannot express this model's config: {} would change",
+  throw Unsupported(where, "GGUF's architecture \"{}\" cannot express this model's config, which would change: {}",
                     architecture.name, what);
 }
 

@@ -1,6 +1,6 @@
 // What a layer is made of that replaces the stream by its output (RNN, LSTM, GRU, a dense layer), where a block of a
 // residual stack adds to it. Each kind has a config with its width(), its parameters, and the functions
-// site_table, check, list_params, describe and forward, as in perceptron.h.
+// for_each_field, site_table, check, list_params and forward, as in perceptron.h.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "model/facts.h"
 #include "model/param_list.h"
 #include "ops/recurrent.h"
 

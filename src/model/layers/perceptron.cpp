@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "model/checks.h"
-#include "model/describe.h"
 #include "model/mixers/ffn/sites.h"
 #include "ops/dropout.h"
 
@@ -15,10 +14,6 @@ void check(std::string_view where, const PerceptronConfig& c, const LayerPlace& 
 
 void list_params(ParamList& list, const PerceptronConfig& c, PerceptronParams& w, const LayerPlace& place) {
   list.linear(w.dense, place.prefix + "dense." + std::to_string(place.layer), c.d_hidden, place.d_in, true);
-}
-
-ConfigFacts describe(const PerceptronConfig& c) {
-  return {{"layer", "dense"}, {"d_hidden", c.d_hidden}, {"activation", std::string(describe_activation(c.activation))}};
 }
 
 Tensor forward(Pass& p, BlockSite at, const PerceptronConfig& c, const PerceptronParams& w, const LayerContext&,

@@ -13,6 +13,7 @@ struct PerceptronParams {
 
 struct PerceptronConfig {
   using Params = PerceptronParams;
+  static constexpr std::string_view kName = "dense";
 
   std::int64_t d_hidden = 0;
   Activation activation = Activation::silu;
@@ -21,10 +22,15 @@ struct PerceptronConfig {
   bool operator==(const PerceptronConfig&) const = default;
 };
 
+template <ConfigOf<PerceptronConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"d_hidden", "elements of a layer's output, in each direction", "`d_model`"}, c.d_hidden);
+  visit(Field{"activation", "of a dense layer"}, c.activation);
+}
+
 constexpr const SiteTable& site_table(const PerceptronConfig&) { return kFfnSiteTable; }
 void check(std::string_view where, const PerceptronConfig& c, const LayerPlace& place);
 void list_params(ParamList& list, const PerceptronConfig& c, PerceptronParams& w, const LayerPlace& place);
-ConfigFacts describe(const PerceptronConfig& c);
 /// `[T, d_hidden]` from x `[T, in]`.
 Tensor forward(Pass& p, BlockSite at, const PerceptronConfig& c, const PerceptronParams& w, const LayerContext& context,
                const Tensor& x);

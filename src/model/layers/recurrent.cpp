@@ -4,8 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "model/checks.h"
 #include "ops/elementwise.h"
@@ -142,17 +140,6 @@ CacheLayerConfig cache_layer(const RecurrentConfig& c) {
   std::vector<StateConfig> states = {{"h", {c.d_hidden}}};
   if (c.has_c()) states.push_back({"c", {c.d_hidden}});
   return states;
-}
-
-ConfigFacts describe(const RecurrentConfig& c) {
-  static constexpr const char* kKinds[] = {"RNN, tanh", "RNN, ReLU", "GRU", "LSTM"};
-  const auto bridge = [&] { return *c.bridge == Bridge::copy ? "as it is" : "through a linear map"; };
-  return {{"cell", kKinds[static_cast<int>(c.kind)]},
-          {"d_hidden", c.d_hidden},
-          {"reads", c.bidirectional ? "both directions" : "earlier tokens"},
-          {"first_state", c.bridge ? fmt::format("the encoder's last, {}", bridge()) : "zeros"},
-          {"attention",
-           c.d_attention ? fmt::format("additive, to the encoder's output, d_attention {}", *c.d_attention) : "none"}};
 }
 
 LayerStates make_states(Pass& p, Stack stack, const RecurrentConfig& c) {

@@ -8,6 +8,9 @@
 // a later pass from the cache. The first layer may read the encoder's output by additive attention.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "model/layers/layer.h"
 #include "ops/additive.h"
 #include "ops/recurrent_sites.h"
@@ -22,6 +25,7 @@ struct RecurrentParams {
 
 struct RecurrentConfig : CellConfig {
   using Params = RecurrentParams;
+  static constexpr std::string_view kName = "recurrent";
 
   /// Where the state before a decoder's first token comes from: the encoder's last state of the same layer, as it is,
   /// or tanh(W [→h ; ←h] + b). Absent: zeros.
@@ -37,10 +41,19 @@ struct RecurrentConfig : CellConfig {
   bool operator==(const RecurrentConfig&) const = default;
 };
 
+constexpr std::array<std::string_view, 2> words(RecurrentConfig::Bridge) { return {"copy", "linear"}; }
+template <ConfigOf<RecurrentConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  for_each_field(base_of<CellConfig>(c), visit);
+  visit(Field{"bidirectional", "recurrent: a second cell reads the tokens in reverse; a row is [→h ; ←h]"},
+        c.bidirectional);
+  visit(Field{"bridge", "to the first state of a decoder from the encoder's last", {}, false}, c.bridge);
+  if (c.d_attention) visit(Field{"d_attention", "inner size of additive attention", "`d_hidden`"}, c.d_attention);
+}
+
 constexpr const SiteTable& site_table(const RecurrentConfig&) { return kCellSiteTable; }
 void check(std::string_view where, const RecurrentConfig& c, const LayerPlace& place);
 void list_params(ParamList& list, const RecurrentConfig& c, RecurrentParams& w, const LayerPlace& place);
-ConfigFacts describe(const RecurrentConfig& c);
 CacheLayerConfig cache_layer(const RecurrentConfig& c);  ///< h and, of an LSTM, c
 /// `[T, width]` from x `[T, in]`.
 Tensor forward(Pass& p, BlockSite at, const RecurrentConfig& c, const RecurrentParams& w, const LayerContext& context,

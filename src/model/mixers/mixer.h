@@ -1,9 +1,11 @@
 // What a kind of sublayer is made of. Attention, the FFN and its relatives each have a folder next to this file; a new
 // kind, a mixer of tokens or of features, is one more folder, and one more name in model/sublayers.h.
 //
-// A kind has a config `Kind` (plain data, with ==) that names its parameters, `Kind::Params`, and these functions,
-// which the rest of the model finds by overload resolution; where one is missing, the compiler says so:
+// A kind has a config `Kind` (plain data, with ==) that names its parameters, `Kind::Params`, and its own name,
+// `Kind::kName`, and these functions, which the rest of the model finds by overload resolution; where one is missing,
+// the compiler says so:
 //
+//   void for_each_field(Kind&, visit)                                  the fields of its config (base/fields.h)
 //   constexpr SublayerNames names_of(const Kind&)                      its sites and parameters are called after these
 //   const SiteTable& site_table(const Kind&)                           its sites
 //   void check(std::string_view where, const Kind&)                    throws BadInput for sizes out of range
@@ -11,7 +13,6 @@
 //   CacheLayerConfig cache_layer(const Kind&)                          what it keeps of earlier tokens
 //   void tap_input(Pass&, BlockSite, const Kind&, SublayerInput&)      taps the stream before the norm
 //   Tensor forward(Pass&, BlockSite, const Kind&, const Params&, const SublayerInput&)
-//   ConfigFacts describe(const Kind&)                                        the lines of `vitrine info`
 //   std::optional<double> gguf_word(const Kind&, std::string_view)     a number of GGUF's metadata, by our name
 //   void divide(WeightDivider&, Kind&, Params&)                        tensor parallelism, or a refusal by name
 #pragma once
@@ -21,7 +22,6 @@
 #include <string>
 #include <string_view>
 
-#include "model/facts.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/rope.h"

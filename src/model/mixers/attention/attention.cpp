@@ -135,4 +135,15 @@ Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const Cross
   return attention(p, at, c, w, in, {});
 }
 
+std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word) {
+  if (word == "n_heads") return static_cast<double>(c.n_heads);
+  if (word == "n_kv_heads") return static_cast<double>(c.n_kv_heads);
+  if (word == "head_dim") return static_cast<double>(c.head_dim);
+  if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
+  if (word == "attention_multiplier") return c.score_scale;
+  return {};
+}
+
+std::optional<double> gguf_word(const CrossAttentionConfig&, std::string_view) { return {}; }
+
 }  // namespace vitrine

@@ -55,8 +55,6 @@ Tensor forward(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionP
 Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const CrossAttentionParams& w,
                const SublayerInput& in);
 
-ConfigFacts describe(const AttentionConfig& c);
-ConfigFacts describe(const CrossAttentionConfig& c);
 std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word);
 std::optional<double> gguf_word(const CrossAttentionConfig& c, std::string_view word);
 void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w);

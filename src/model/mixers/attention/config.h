@@ -1,6 +1,9 @@
 // The configuration and the parameters of attention and of cross-attention.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "model/mixers/mixer.h"
 #include "ops/attend.h"
 #include "ops/rope.h"
@@ -19,6 +22,13 @@ struct QkNormConfig {
   bool operator==(const QkNormConfig&) const = default;
 };
 
+constexpr std::array<std::string_view, 3> words(QkNormConfig::Over) { return {"head", "head_own_weight", "all_heads"}; }
+template <ConfigOf<QkNormConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"over", "each head, each head with a weight of its own, or all heads as one vector"}, c.over);
+  visit(Field{"norm", "the norm"}, c.norm);
+}
+
 struct AttentionParams {
   LinearParams wq, wk, wv, wo;
   NormParams q_norm, k_norm;  ///< If the config has qk_norm.
@@ -26,6 +36,7 @@ struct AttentionParams {
 
 struct AttentionConfig : AttendConfig {
   using Params = AttentionParams;
+  static constexpr std::string_view kName = "attention";
 
   bool bidirectional = false;            ///< Queries also attend to later positions.
   std::optional<std::int64_t> window{};  ///< In tokens, including the query's own; absent: no limit.
@@ -39,13 +50,30 @@ struct AttentionConfig : AttendConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
+template <ConfigOf<AttentionConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  for_each_field(base_of<AttendConfig>(c), visit);
+  visit(Field{"bidirectional", "attends to later tokens, too"}, c.bidirectional);
+  visit(Field{"window", "attends to the last `window` tokens, its own included"}, c.window);
+  visit(Field{"rope", "rotary position embedding"}, c.rope);
+  visit(Field{"qkv_bias", "biases of the projections to q, k and v"}, c.qkv_bias);
+  visit(Field{"out_bias", "bias of the output projection"}, c.out_bias);
+  visit(Field{"qk_norm", "a norm of q and k before RoPE"}, c.qk_norm);
+}
+
 struct CrossAttentionParams : AttentionParams {};
 
 /// Attention whose keys and values are computed from the encoder's output. It has neither RoPE nor a window.
 struct CrossAttentionConfig : AttentionConfig {
   using Params = CrossAttentionParams;
+  static constexpr std::string_view kName = "cross_attention";
 
   bool operator==(const CrossAttentionConfig&) const = default;
 };
+
+template <ConfigOf<CrossAttentionConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  for_each_field(base_of<AttentionConfig>(c), visit);
+}
 
 }  // namespace vitrine

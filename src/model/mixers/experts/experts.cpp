@@ -136,13 +136,6 @@ void list_params(ParamList& list, const std::string& at, const MoeConfig& c, Moe
 
 void tap_input(Pass& p, BlockSite at, const MoeConfig&, SublayerInput& in) { tap_stream(p, at(FfnSite::mlp_in), in); }
 
-ConfigFacts describe(const MoeConfig& c) {
-  std::string text = fmt::format("{} of {} experts ({}), weights {}", c.top_k, c.n_experts, describe_dense(c.expert),
-                                 c.renormalize ? "renormalized" : "from the softmax");
-  if (c.shared) text += fmt::format(", and a shared one of d_ff {}", c.shared->d_ff);
-  return {{"d_ff", c.expert.d_ff}, {"ffn", text}};
-}
-
 std::optional<double> gguf_word(const MoeConfig& c, std::string_view word) {
   if (word == "n_experts") return static_cast<double>(c.n_experts);
   if (word == "top_k") return static_cast<double>(c.top_k);

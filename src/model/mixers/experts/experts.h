@@ -29,6 +29,7 @@ struct MoeParams {
 /// Weights are the softmax of the router's logits over all experts. A token uses its top_k experts by weight.
 struct MoeConfig {
   using Params = MoeParams;
+  static constexpr std::string_view kName = "experts";
 
   std::int64_t n_experts = 0;
   std::int64_t top_k = 0;
@@ -39,6 +40,15 @@ struct MoeConfig {
 
   bool operator==(const MoeConfig&) const = default;
 };
+
+template <ConfigOf<MoeConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"n_experts", "experts of a layer; without this key the FFN is dense", "dense"}, c.n_experts);
+  visit(Field{"top_k", "experts that a token uses", Field::kRequired}, c.top_k);
+  visit(Field{"renormalize", "divides the weights of the chosen by their sum"}, c.renormalize);
+  visit(Field{"expert", "one expert"}, c.expert);
+  visit(Field{"shared", "an expert that every token uses"}, c.shared);
+}
 
 inline MoeParams unset_params(const MoeConfig& c) {
   MoeParams params;
@@ -53,7 +63,6 @@ void list_params(ParamList& list, const std::string& at, const MoeConfig& c, Moe
 inline CacheLayerConfig cache_layer(const MoeConfig&) { return {}; }
 void tap_input(Pass& p, BlockSite at, const MoeConfig& c, SublayerInput& in);
 Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in);
-ConfigFacts describe(const MoeConfig& c);
 std::optional<double> gguf_word(const MoeConfig& c, std::string_view word);
 void divide(WeightDivider& divider, MoeConfig& c, MoeParams& w);
 

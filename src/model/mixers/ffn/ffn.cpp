@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "model/checks.h"
-#include "model/describe.h"
 #include "model/mixers/ffn/sites.h"
 
 namespace vitrine {
@@ -37,12 +36,6 @@ Tensor forward(Pass& p, BlockSite at, const DenseConfig& c, const FfnParams& w, 
                        at(FfnSite::lora_down)};
   return ffn(p, sites, c, w, in.normed);
 }
-
-std::string describe_dense(const DenseConfig& c) {
-  return fmt::format("{}{}{}", describe_activation(c.activation), c.gated ? ", gated" : "", c.bias ? ", biases" : "");
-}
-
-ConfigFacts describe(const DenseConfig& c) { return {{"d_ff", c.d_ff}, {"ffn", describe_dense(c)}}; }
 
 std::optional<double> gguf_word(const DenseConfig& c, std::string_view word) {
   if (word == "d_ff") return static_cast<double>(c.d_ff);

@@ -17,6 +17,7 @@ struct FfnParams {
 
 struct DenseConfig {
   using Params = FfnParams;
+  static constexpr std::string_view kName = "mlp";
 
   std::int64_t d_ff = 0;
   Activation activation = Activation::silu;
@@ -25,6 +26,14 @@ struct DenseConfig {
 
   bool operator==(const DenseConfig&) const = default;
 };
+
+template <ConfigOf<DenseConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"d_ff", "inner elements of the FFN; with experts, of one", Field::kRequired}, c.d_ff);
+  visit(Field{"activation", "of the FFN"}, c.activation);
+  visit(Field{"gated", "act(x · w_gate) ⊙ (x · w_up), else act(x · w_up)"}, c.gated);
+  visit(Field{"ffn_bias", "biases of its projections"}, c.bias);
+}
 
 /// The sites of an FFN: before the activation (gated: the gate), the up projection of a gated one, after the
 /// activation, and the output; and what adapters add to the three projections.
@@ -45,8 +54,6 @@ void list_params(ParamList& list, const std::string& at, const DenseConfig& c, F
 inline CacheLayerConfig cache_layer(const DenseConfig&) { return {}; }
 void tap_input(Pass& p, BlockSite at, const DenseConfig& c, SublayerInput& in);
 Tensor forward(Pass& p, BlockSite at, const DenseConfig& c, const FfnParams& w, const SublayerInput& in);
-ConfigFacts describe(const DenseConfig& c);
-std::string describe_dense(const DenseConfig& c);  ///< `SiLU, gated, biases`
 std::optional<double> gguf_word(const DenseConfig& c, std::string_view word);
 void divide(WeightDivider& divider, DenseConfig& c, FfnParams& w);
 

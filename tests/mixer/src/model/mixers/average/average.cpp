@@ -69,8 +69,6 @@ Tensor forward(Pass& p, BlockSite at, const AverageConfig&, const AverageParams&
   return p.tap(at(AverageSite::average_proj), linear(p, w.wo, h));
 }
 
-ConfigFacts describe(const AverageConfig& c) { return {{"average", c.bias ? "with a bias" : "without biases"}}; }
-
 std::optional<double> gguf_word(const AverageConfig&, std::string_view) { return {}; }
 
 void divide(WeightDivider&, AverageConfig&, AverageParams&) {

@@ -16,12 +16,19 @@ struct AverageParams {
 
 struct AverageConfig {
   using Params = AverageParams;
+  static constexpr std::string_view kName = "average";
 
   std::int64_t width = 0;  ///< Elements of a state: d_model.
   bool bias = false;       ///< Of wo.
 
   bool operator==(const AverageConfig&) const = default;
 };
+
+template <ConfigOf<AverageConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"width", "elements of a state"}, c.width);
+  visit(Field{"average_bias", "of the output projection"}, c.bias);
+}
 
 constexpr const SiteTable& site_table(const AverageConfig&) { return kAverageSiteTable; }
 constexpr SublayerNames names_of(const AverageConfig&) {
@@ -32,7 +39,6 @@ void list_params(ParamList& list, const std::string& at, const AverageConfig& c,
 CacheLayerConfig cache_layer(const AverageConfig& c);
 void tap_input(Pass& p, BlockSite at, const AverageConfig& c, SublayerInput& in);
 Tensor forward(Pass& p, BlockSite at, const AverageConfig& c, const AverageParams& w, const SublayerInput& in);
-ConfigFacts describe(const AverageConfig& c);
 std::optional<double> gguf_word(const AverageConfig& c, std::string_view word);
 void divide(WeightDivider& divider, AverageConfig& c, AverageParams& w);
 

@@ -1,0 +1,30 @@
+// The keys of config.json of models that no published family describes (model_type "vitrine"), for docs/config.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine {
+
+/// A key that sets several fields of a config, or decides which there are.
+struct OwnKey {
+  std::string_view name;
+  std::string_view otherwise;  ///< Its default, in Markdown; empty: the first word, or the key is required.
+  std::string_view sentence;
+  std::vector<std::string_view> words{};  ///< Its values, if they are words.
+};
+
+/// A row of the table of keys, in Markdown.
+struct OwnKeyRow {
+  std::string name, otherwise, sentence;
+};
+struct OwnKeySection {
+  std::string heading;
+  std::vector<OwnKeyRow> rows;
+};
+
+/// All keys, in the order of docs/config.md.
+std::vector<OwnKeySection> own_config_keys();
+
+}  // namespace vitrine
