@@ -188,6 +188,8 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       return half * z * (whole(1) + function("erf", math::erf, z / function("√", std::sqrt, whole(2))));
     case Activation::tanh:
       return function("tanh", math::tanh, z);
+    case Activation::relu_squared:
+      return squared(larger(whole(0), z));
     case Activation::gelu_tanh:
       break;
   }
@@ -200,7 +202,9 @@ std::string activate_formula(const OpView& v) {
   return activation == Activation::relu   ? "a_{t,i} = max(0, z_{t,i})"
          : activation == Activation::silu ? "a_{t,i} = {z_{t,i}}/{1 + exp(−z_{t,i})}"
          : activation == Activation::tanh ? "a_{t,i} = tanh(z_{t,i})"
-                                          : "a_{t,i} = \"GELU\"(z_{t,i})";
+         : activation == Activation::relu_squared
+             ? "a_{t,i} = max(0, z_{t,i})^{2}"
+             : "a_{t,i} = \"GELU\"(z_{t,i})";
 }
 Cell activate_cell(const OpView& v, std::int64_t i) { return activated(v.settings<Activation>(), v.input(0)[i]); }
 bool is_relu(const OpView& v) { return v.settings<Activation>() == Activation::relu; }

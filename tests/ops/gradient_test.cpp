@@ -28,7 +28,7 @@ auto each(Function function) {
 }
 
 constexpr Activation kActivations[] = {Activation::relu, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
-                                       Activation::tanh};
+                                       Activation::tanh, Activation::relu_squared};
 
 TEST(OpGradients, LinearOfFewAndManyRows) {
   const auto run = [](Pass& p, const Operands& o) { return linear(p, o.linear, o.x[0]); };

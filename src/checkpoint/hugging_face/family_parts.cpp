@@ -158,6 +158,7 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
   if (name == "tanh") return Activation::tanh;
+  if (name == "relu2") return Activation::relu_squared;
   throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
 }
 
