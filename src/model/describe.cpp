@@ -22,7 +22,8 @@ std::string describe_relative_bias(const std::optional<RelativeBiasConfig>& c) {
 
 std::string describe_norm(const std::optional<NormConfig>& norm) {
   if (!norm) return "none";
-  return fmt::format("{}, eps {}{}{}", norm->kind == NormConfig::Kind::rms ? "RMSNorm" : "LayerNorm", norm->eps,
+  return fmt::format("{}, eps {}{}{}{}", norm->kind == NormConfig::Kind::rms ? "RMSNorm" : "LayerNorm", norm->eps,
+                     norm->weight ? "" : ", no weight",
                      norm->weight_offset != 0 ? fmt::format(", weight {} + w", norm->weight_offset) : "",
                      norm->bias ? ", bias" : "");
 }

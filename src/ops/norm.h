@@ -3,6 +3,8 @@
 //   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
 //   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
 //
+// A norm without a weight ends at the division: y is what it divides.
+//
 // With a tape, or if a tap wants the divisor or the divided rows, a norm is three ops (divisor, division, weight), so
 // that each site has a value and a gradient. Otherwise it is one op, with a bit-identical result.
 //
@@ -24,12 +26,13 @@ struct NormConfig {
   float eps = 1e-5f;
   float weight_offset = 0.0f;
   bool bias = false;
+  bool weight = true;  ///< False: neither a weight nor a bias.
 
   bool operator==(const NormConfig&) const = default;
 };
 
 struct NormParams {
-  Param weight;
+  Param weight;  ///< Absent if the config has none.
   Param bias;
 };
 

@@ -114,6 +114,11 @@ std::vector<Mutation> model_mutations() {
       norms("with_rms_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::rms; }),
       norms("with_layer_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::layer; }),
       norms("with_another_eps", [](NormConfig& n) { n.eps += 1e-2f; }),
+      norms("without_weight_of_the_norms",
+            [](NormConfig& n) {
+              if (n.bias || n.weight_offset != 0) return;
+              n.weight = false;
+            }),
       norms("without_bias_of_the_norms", [](NormConfig& n) { n.bias = false; }),
       without_norm("ln1", true, &SublayerNorms::pre),
       without_norm("ln1_post", true, &SublayerNorms::post),

@@ -117,6 +117,17 @@ TEST(OpGradients, Norms) {
   }
 }
 
+TEST(OpGradients, NormsWithoutWeight) {
+  for (const NormConfig::Kind kind : {NormConfig::Kind::rms, NormConfig::Kind::layer}) {
+    const NormConfig c{kind, 1e-2f, 0.0f, false, false};
+    for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}}) {
+      check_op({.inputs = {shape},
+                .run = [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(norms::final), c, o.norm, o.x[0]); },
+                .formula = [&c](const All& x) { return reference::norm(c, x[0], Vector(13, 1.0), Vector(), 13); }});
+    }
+  }
+}
+
 TEST(OpGradients, Rope) {
   for (const RopeConfig::Layout layout : {RopeConfig::Layout::halves, RopeConfig::Layout::interleaved}) {
     for (const std::int64_t dim : {8, 6}) {  // of heads of 8

@@ -6,7 +6,7 @@
 //   positions  positions "rope" | "learned" | "sinusoidal" | "relative" | "none"; rope_theta, rope_fraction,
 //              rope_interleaved; sinusoid "interleaved" | "halves" | "tensor2tensor"; first_position (of the first
 //              token, in the table or the sinusoids); relative_buckets, relative_max_distance
-//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset; norm_place "before" | "after" | "both" |
+//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset, norm_weight (true); norm_place "before" | "after" | "both" |
 //              "after_residual"; final_norm (true, but false with after_residual); qk_norm "none" | "head" |
 //              "head_own_weight" | "all_heads"
 //   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
@@ -56,6 +56,7 @@ NormConfig read_norm(ConfigReader& c) {
   norm.eps = static_cast<float>(c.number_or("norm_eps", 1e-5));
   norm.weight_offset = static_cast<float>(c.number_or("norm_weight_offset", 0));
   norm.bias = c.flag_or("norm_bias", false);
+  norm.weight = c.flag_or("norm_weight", true);
   return norm;
 }
 

@@ -100,6 +100,9 @@ void check(std::string_view where, const AttentionConfig& c) {
     }
   }
   if (c.qk_norm) check_norm(where, "qk_norm", c.qk_norm->norm);
+  if (c.qk_norm && !c.qk_norm->norm.weight && c.qk_norm->over != QkNormConfig::Over::head) {
+    throw BadInput(where, "expected a qk_norm without weight to be over each head");
+  }
 }
 
 void check(std::string_view where, const CrossAttentionConfig& c) {
