@@ -168,6 +168,11 @@ std::vector<Mutation> attention_mutations() {
                 [](AttentionConfig& c) {
                   c.score_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(c.head_dim)));
                 }),
+      attention("without_qkv_clip", [](AttentionConfig& c) { c.qkv_clip.reset(); }),
+      attention("with_another_qkv_clip",
+                [](AttentionConfig& c) {
+                  if (c.qkv_clip) *c.qkv_clip *= 1.25f;
+                }),
       attention("without_qkv_bias", [](AttentionConfig& c) { c.qkv_bias = false; }),
       attention("without_out_bias", [](AttentionConfig& c) { c.out_bias = false; }),
       attention("without_qk_norm", [](AttentionConfig& c) { c.qk_norm.reset(); }),

@@ -183,6 +183,14 @@ TEST(OpGradients, Curves) {
   }
 }
 
+TEST(OpGradients, Clamp) {
+  check_op({.inputs = {{5, 37}},
+            .run = [](Pass& p, const Operands& o) { return clamp(p, 0.7f, o.x[0]); },
+            .formula = each([](const Complex& x) {
+              return std::abs(x.real()) <= static_cast<double>(0.7f) ? x : Complex(std::copysign(0.7f, x.real()));
+            })});
+}
+
 TEST(OpGradients, SumsAndProducts) {
   check_op({{{5, 7}, {5, 7}},
             {},

@@ -10,7 +10,7 @@
 //              "after_residual"; final_norm (true, but false with after_residual); qk_norm "none" | "head" |
 //              "head_own_weight" | "all_heads"
 //   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
-//   attention  bidirectional, score_scale, score_softcap, window, full_every (every full_every-th layer has no window)
+//   attention  bidirectional, score_scale, score_softcap, qkv_clip, window, full_every (every full_every-th layer has no window)
 //   FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an expert's
 //   embedding  embedding_scale, n_types, embedding_norm
 //   head       head_transform, tied, head_bias, logit_scale, logit_softcap
@@ -71,6 +71,7 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
   const double scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
   attention.score_scale = static_cast<float>(c.number_or("score_scale", scale));
   attention.softcap = read_softcap(c, "score_softcap", std::nullopt);
+  attention.qkv_clip = read_softcap(c, "qkv_clip", std::nullopt);
   attention.bidirectional = c.flag_or("bidirectional", false);
   attention.qkv_bias = c.flag_or("qkv_bias", false);
   attention.out_bias = c.flag_or("out_bias", false);

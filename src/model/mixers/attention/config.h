@@ -32,6 +32,7 @@ struct AttentionConfig : AttendConfig {
   std::optional<RopeConfig> rope{};
   bool qkv_bias = false;
   bool out_bias = false;
+  std::optional<float> qkv_clip{};  ///< q, k and v are clamped to ± this number after their projection.
   std::optional<QkNormConfig> qk_norm{};
 
   Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window}; }

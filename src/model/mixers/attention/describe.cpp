@@ -51,6 +51,7 @@ ConfigFacts describe(const AttentionConfig& a) {
       {"softcap", or_none(a.softcap)},
       {"rope", describe_rope(a.rope)},
       {"attention_biases", fmt::format("q, k, v: {}; out: {}", a.qkv_bias ? "yes" : "no", a.out_bias ? "yes" : "no")},
+      {"qkv_clip", or_none(a.qkv_clip)},
       {"qk_norm", describe_qk_norm(a.qk_norm)},
       {"mask", a.bidirectional ? "both directions" : "causal"}};
 }
@@ -63,6 +64,7 @@ std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word)
   if (word == "head_dim") return static_cast<double>(c.head_dim);
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
+  if (word == "clip_qkv" && c.qkv_clip) return *c.qkv_clip;
   return {};
 }
 
