@@ -29,8 +29,7 @@ std::string describe_norm(const std::optional<NormConfig>& norm) {
 }
 
 std::string_view describe_activation(Activation activation) {
-  static constexpr std::string_view kNames[] = {"ReLU", "SiLU", "GELU (tanh form)", "GELU (exact)", "tanh",
-                                                  "ReLU²"};
+  static constexpr std::string_view kNames[] = {"ReLU", "SiLU", "GELU (tanh form)", "GELU (exact)", "tanh", "ReLU²"};
   return kNames[static_cast<std::size_t>(activation)];
 }
 

@@ -217,12 +217,11 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
 }
 std::string activate_formula(const OpView& v) {
   const Activation activation = v.settings<Activation>();
-  return activation == Activation::relu   ? "a_{t,i} = max(0, z_{t,i})"
-         : activation == Activation::silu ? "a_{t,i} = {z_{t,i}}/{1 + exp(−z_{t,i})}"
-         : activation == Activation::tanh ? "a_{t,i} = tanh(z_{t,i})"
-         : activation == Activation::relu_squared
-             ? "a_{t,i} = max(0, z_{t,i})^{2}"
-             : "a_{t,i} = \"GELU\"(z_{t,i})";
+  return activation == Activation::relu           ? "a_{t,i} = max(0, z_{t,i})"
+         : activation == Activation::silu         ? "a_{t,i} = {z_{t,i}}/{1 + exp(−z_{t,i})}"
+         : activation == Activation::tanh         ? "a_{t,i} = tanh(z_{t,i})"
+         : activation == Activation::relu_squared ? "a_{t,i} = max(0, z_{t,i})^{2}"
+                                                  : "a_{t,i} = \"GELU\"(z_{t,i})";
 }
 Cell activate_cell(const OpView& v, std::int64_t i) { return activated(v.settings<Activation>(), v.input(0)[i]); }
 bool is_relu(const OpView& v) { return v.settings<Activation>() == Activation::relu; }
@@ -286,10 +285,9 @@ constexpr OpDescription add_op{
     kElementwise, {"$y = $a + $b", add_cell, same_element, OpDescription::Trail::larger}, kPassedOn};
 constexpr OpDescription scale_op{
     kElementwise, {"$y = s · x", scale_cell, same_element}, {"s · d$y", scale_gradient_cell}};
-constexpr OpDescription clamp_op{
-    kElementwise,
-    {"$y_{t,i} = min(max(x_{t,i}, −c), c)", clamp_cell, same_element},
-    {"d$y_{t,i} \"if\" −c ≤ x_{t,i} ≤ c, \"else\" 0", clamp_gradient_cell}};
+constexpr OpDescription clamp_op{kElementwise,
+                                 {"$y_{t,i} = min(max(x_{t,i}, −c), c)", clamp_cell, same_element},
+                                 {"d$y_{t,i} \"if\" −c ≤ x_{t,i} ≤ c, \"else\" 0", clamp_gradient_cell}};
 constexpr OpDescription softcap_op{
     kElementwise, {"$y = c · tanh({x}/{c})", softcap_cell, same_element}, {"d$y · (1 − ({y}/{c})^{2})"}};
 

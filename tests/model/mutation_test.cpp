@@ -114,12 +114,15 @@ std::vector<Mutation> model_mutations() {
       norms("with_rms_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::rms; }),
       norms("with_layer_norms", [](NormConfig& n) { n.kind = NormConfig::Kind::layer; }),
       norms("with_another_eps", [](NormConfig& n) { n.eps += 1e-2f; }),
-      norms("without_weight_of_the_norms",
-            [](NormConfig& n) {
-              if (n.bias || n.weight_offset != 0) return;
-              n.weight = false;
-            }),
       norms("without_bias_of_the_norms", [](NormConfig& n) { n.bias = false; }),
+      blocks("without_weight_of_the_norms",
+             [](BlockConfig& b) {
+               for (Sublayer& s : b.sublayers) {
+                 for (auto* norm : {&s.norms.pre, &s.norms.post}) {
+                   if (*norm && !(*norm)->bias && (*norm)->weight_offset == 0) (*norm)->weight = false;
+                 }
+               }
+             }),
       without_norm("ln1", true, &SublayerNorms::pre),
       without_norm("ln1_post", true, &SublayerNorms::post),
       without_norm("ln2", false, &SublayerNorms::pre),
@@ -187,6 +190,10 @@ std::vector<Mutation> attention_mutations() {
       attention("with_a_norm_of_all_heads",
                 [](AttentionConfig& c) {
                   if (c.qk_norm) c.qk_norm->over = Over::all_heads;
+                }),
+      attention("with_the_qk_norm_on_the_other_side_of_rope",
+                [](AttentionConfig& c) {
+                  if (c.qk_norm && c.rope) c.qk_norm->after_rope = !c.qk_norm->after_rope;
                 }),
       attention("without_plus_one_of_the_qk_norm",
                 [](AttentionConfig& c) {

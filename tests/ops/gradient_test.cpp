@@ -27,8 +27,8 @@ auto each(Function function) {
   };
 }
 
-constexpr Activation kActivations[] = {Activation::relu, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
-                                       Activation::tanh, Activation::relu_squared};
+constexpr Activation kActivations[] = {Activation::relu,     Activation::silu, Activation::gelu_tanh,
+                                       Activation::gelu_erf, Activation::tanh, Activation::relu_squared};
 
 TEST(OpGradients, LinearOfFewAndManyRows) {
   const auto run = [](Pass& p, const Operands& o) { return linear(p, o.linear, o.x[0]); };
@@ -121,9 +121,10 @@ TEST(OpGradients, NormsWithoutWeight) {
   for (const NormConfig::Kind kind : {NormConfig::Kind::rms, NormConfig::Kind::layer}) {
     const NormConfig c{kind, 1e-2f, 0.0f, false, false};
     for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}}) {
-      check_op({.inputs = {shape},
-                .run = [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(norms::final), c, o.norm, o.x[0]); },
-                .formula = [&c](const All& x) { return reference::norm(c, x[0], Vector(13, 1.0), Vector(), 13); }});
+      check_op(
+          {.inputs = {shape},
+           .run = [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(norms::final), c, o.norm, o.x[0]); },
+           .formula = [&c](const All& x) { return reference::norm(c, x[0], Vector(13, 1.0), Vector(), 13); }});
     }
   }
 }

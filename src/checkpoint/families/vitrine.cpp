@@ -6,15 +6,16 @@
 //   positions  positions "rope" | "learned" | "sinusoidal" | "relative" | "none"; rope_theta, rope_fraction,
 //              rope_interleaved; sinusoid "interleaved" | "halves" | "tensor2tensor"; first_position (of the first
 //              token, in the table or the sinusoids); relative_buckets, relative_max_distance
-//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset, norm_weight (true); norm_place "before" | "after" | "both" |
+//   norms      norm "rms" | "layer", norm_eps, norm_bias, norm_weight_offset, norm_weight (true); norm_place "before" |
+//   "after" | "both" |
 //              "after_residual"; final_norm (true, but false with after_residual); qk_norm "none" | "head" |
-//              "head_own_weight" | "all_heads"
+//              "head_own_weight" | "all_heads"; qk_norm_after_rope
 //   block      parallel, residual_scale, qkv_bias, out_bias, ffn_bias
-//   attention  bidirectional, score_scale, score_softcap, qkv_clip, window, full_every (every full_every-th layer has no window)
-//   FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an expert's
-//   embedding  embedding_scale, n_types, embedding_norm
-//   head       head_transform, tied, head_bias, logit_scale, logit_softcap
-//   encoder    an object of the keys that differ in the encoder, which attends in both directions and inherits all
+//   attention  bidirectional, score_scale, score_softcap, qkv_clip, window, full_every (every full_every-th layer has
+//   no window) FFN        activation, gated; with experts: n_experts, top_k, renormalize, d_ff_shared; d_ff is then an
+//   expert's embedding  embedding_scale, n_types, embedding_norm head       head_transform, tied, head_bias,
+//   logit_scale, logit_softcap encoder    an object of the keys that differ in the encoder, which attends in both
+//   directions and inherits all
 //              others; the decoder then has cross-attention; shared_embedding (true)
 //   layers     "attention" | "rnn" | "gru" | "lstm" | "dense"; all but the first replace the stream by their output of
 //              d_hidden (d_model) elements, have neither positions nor a final_norm by default, and no keys of norms in
@@ -76,7 +77,9 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
   attention.qkv_bias = c.flag_or("qkv_bias", false);
   attention.out_bias = c.flag_or("out_bias", false);
   const std::size_t qk = choice(c, "qk_norm", {"none", "head", "head_own_weight", "all_heads"});
-  if (qk > 0) attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
+  if (qk > 0) {
+    attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1), c.flag_or("qk_norm_after_rope", false)};
+  }
   return attention;
 }
 

@@ -43,13 +43,18 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
     v = p.tap(at(AttentionSite::v), project(AttentionSite::lora_v, w.wv, key_rows, x.v, kv_shape));
   }
   const Parts heads{Parts::Of::heads, at}, kv_heads{Parts::Of::kv_heads, at};
-  q = norm_heads(p, at(kQNorm), c.qk_norm, w.q_norm, q, heads);
-  if (k.data != nullptr) k = norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, k, kv_heads);
+  const auto norm_both = [&] {
+    q = norm_heads(p, at(kQNorm), c.qk_norm, w.q_norm, q, heads);
+    if (k.data != nullptr) k = norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, k, kv_heads);
+  };
+  const bool norms_last = c.qk_norm && c.qk_norm->after_rope;
+  if (!norms_last) norm_both();
   if (c.rope) {
     const Rotations& by = x.rope->of(*c.rope);
     q = p.tap(at(AttentionSite::rot_q), rope(p, *c.rope, by, q));
     k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
   }
+  if (norms_last) norm_both();
   const std::vector<KeySource> sources = key_sources(p, at, k, v);
   if (p.ends_before(at(AttentionSite::scores_raw))) {
     append(p, at, sources);

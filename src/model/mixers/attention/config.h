@@ -7,7 +7,7 @@
 
 namespace vitrine {
 
-/// A norm of q and k, before RoPE.
+/// A norm of q and k.
 struct QkNormConfig {
   /// head: over each head, with one weight `[head_dim]` for all heads. head_own_weight: over each head, with a weight
   /// for each, `[n_heads · head_dim]`. all_heads: over all heads as one vector, with a weight `[n_heads · head_dim]`.
@@ -15,6 +15,7 @@ struct QkNormConfig {
 
   NormConfig norm;
   Over over = Over::head;
+  bool after_rope = false;  ///< Else before it.
 
   bool operator==(const QkNormConfig&) const = default;
 };

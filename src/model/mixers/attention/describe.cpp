@@ -34,7 +34,8 @@ std::string describe_rope(const std::optional<RopeConfig>& rope) {
 std::string describe_qk_norm(const std::optional<QkNormConfig>& c) {
   if (!c) return "none";
   static constexpr const char* kOver[] = {"each head", "each head, with its own weight", "all heads as one vector"};
-  return fmt::format("{}, over {}", describe_norm(c->norm), kOver[static_cast<int>(c->over)]);
+  return fmt::format("{}, over {}{}", describe_norm(c->norm), kOver[static_cast<int>(c->over)],
+                     c->after_rope ? ", after RoPE" : "");
 }
 
 }  // namespace
