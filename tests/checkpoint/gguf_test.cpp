@@ -43,6 +43,8 @@ const std::map<std::string, std::string> kRefused = {
     {"gemma3_tables", "the scale of attention scores"},
     {"gpt_neox_serial", "attention of layer 0"},
     {"qwen3_moe", "the feed-forward of layer 1"},     // in GGUF all layers have experts
+    {"exaone4", "the layers that have a window"},     // llama.cpp derives them from the number of layers
+    {"internlm3", "RoPE of layer 0"},                 // no key for it
     {"cohere2_layer_types", "the attention window"},  // every fourth layer is full, or every n-th by a key
 };
 
@@ -106,6 +108,7 @@ TEST_P(GgufOfChangedGolden, IsTheSameModel) {
 INSTANTIATE_TEST_SUITE_P(
     All, GgufOfChangedGolden,
     testing::Values(
+        Changed{"exaone4", {{"sliding_window", nullptr}, {"layer_types", nullptr}}},
         Changed{"cohere2_layer_types", {{"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}}},
         Changed{"mistral", {{"sliding_window", nullptr}}}, Changed{"mixtral", {{"sliding_window", nullptr}}},
         Changed{"qwen2_window", {{"use_sliding_window", false}, {"layer_types", nullptr}}},
