@@ -232,6 +232,14 @@ std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) con
   return floats;
 }
 
+std::optional<std::vector<bool>> GgufMetadata::booleans(std::string_view key) const {
+  const GgufValue* value = find_array(key, "an array of booleans", [](GgufType t) { return t == GgufType::boolean; });
+  if (value == nullptr) return std::nullopt;
+  std::vector<bool> booleans;
+  for (const std::byte byte : value->bytes) booleans.push_back(byte != std::byte{0});
+  return booleans;
+}
+
 std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
   const GgufValue* value = find_array(key, "an array of integers", is_integer);
   if (value == nullptr) return std::nullopt;

@@ -61,6 +61,7 @@ class GgufMetadata {
   std::optional<std::vector<std::string_view>> strings(std::string_view key) const;
   std::optional<std::vector<float>> floats(std::string_view key) const;           ///< f32.
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;  ///< Of any integer type.
+  std::optional<std::vector<bool>> booleans(std::string_view key) const;
 
   /// Reads the rest of the file. Throws BadCheckpoint if it is malformed.
   GgufContents contents() const;

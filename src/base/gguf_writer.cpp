@@ -74,6 +74,11 @@ void GgufKeys::add(std::string_view key, const std::vector<std::int32_t>& number
   for (const std::int32_t number : numbers) append_raw(bytes_, number);
 }
 
+void GgufKeys::add(std::string_view key, const std::vector<bool>& flags) {
+  begin_array(key, GgufType::boolean, flags.size());
+  for (const bool flag : flags) append_raw(bytes_, static_cast<std::uint8_t>(flag ? 1 : 0));
+}
+
 void GgufKeys::add(std::string_view key, const GgufValue& value) {
   if (value.type == GgufType::array) {
     begin_array(key, value.element, static_cast<std::size_t>(value.count));

@@ -24,6 +24,7 @@ class GgufKeys {
   void add(std::string_view key, const std::vector<std::string>& texts);
   void add(std::string_view key, const std::vector<float>& numbers);
   void add(std::string_view key, const std::vector<std::int32_t>& numbers);
+  void add(std::string_view key, const std::vector<bool>& flags);
   /// Copies a value from another file.
   void add(std::string_view key, const GgufValue& value);
   void add(const GgufKeys& others);

@@ -23,7 +23,8 @@ enum class Rows : std::uint8_t { stacked, by_kv_head };
 /// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert and `{p}` the prefix of the file's tensors.
 /// Several parameters share the rows of the tensor, in this order. Those that are interleaved head by head are copied
 /// when the checkpoint is loaded; all others are views into the file. With `{e}` in `ours` alone, the tensor holds all
-/// experts as `[expert, out, in]`.
+/// experts as `[expert, out, in]`. With `{h}`, a head, in `stored`, each of its tensors holds the part of one head, and
+/// is copied when the checkpoint is loaded.
 struct TensorRule {
   std::string_view stored;
   std::vector<std::string_view> ours;

@@ -1,4 +1,4 @@
-// Names of tensors by pattern: `{l}` is the layer, `{e}` the expert, `{p}` a prefix.
+// Names of tensors by pattern: `{l}` is the layer, `{e}` the expert, `{h}` the head, `{p}` a prefix.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,10 @@ inline std::string with_layer(std::string_view pattern, std::int64_t layer) {
 
 inline std::string with_expert(std::string_view pattern, std::int64_t expert) {
   return with_replaced(pattern, "{e}", std::to_string(expert));
+}
+
+inline std::string with_head(std::string_view pattern, std::int64_t head) {
+  return with_replaced(pattern, "{h}", std::to_string(head));
 }
 
 inline std::string with_prefix(std::string_view pattern, std::string_view prefix) {

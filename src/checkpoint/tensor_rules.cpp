@@ -13,13 +13,28 @@ const StackConfig* stack_of(const ModelConfig& config, std::string_view ours) {
   return &config;
 }
 
+/// The places of a vector of which each head has a tensor, in one layer.
+void visit_heads(const TensorRule& rule, const std::string& stored, const char* ending, std::int64_t layer,
+                 const AttentionConfig& attention, const std::function<void(const TensorPlace&)>& visit) {
+  const bool is_of_keys = rule.ours.front().ends_with(".k_norm");
+  const std::int64_t n = is_of_keys ? attention.n_kv_heads : attention.n_heads;
+  for (std::int64_t head = 0; head < n; ++head) {
+    visit({&rule, with_head(stored, head), {with_layer(rule.ours.front(), layer) + ending}, layer, head});
+  }
+}
+
 /// The places of one layer.
 void visit_layer(const TensorRule& rule, std::string stored, const char* ending, std::int64_t layer,
-                 const MoeConfig* moe, const std::function<void(const TensorPlace&)>& visit) {
+                 const BlockConfig* block, const std::function<void(const TensorPlace&)>& visit) {
+  const bool by_head = stored.find("{h}") != std::string::npos;
+  const auto* const attention = by_head && block != nullptr ? find<AttentionConfig>(*block) : nullptr;
+  if (attention != nullptr) visit_heads(rule, stored, ending, layer, *attention, visit);
+  if (by_head) return;
+  const MoeConfig* const moe = block != nullptr ? find<MoeConfig>(*block) : nullptr;
   const bool by_expert = stored.find("{e}") != std::string::npos;
   const bool stacks = !by_expert && rule.ours.front().find("{e}") != std::string_view::npos;
   if ((by_expert || stacks) && moe == nullptr) return;
-  TensorPlace place{&rule, std::move(stored), {}, layer, stacks};
+  TensorPlace place{&rule, std::move(stored), {}, layer, {}, stacks};
   const std::string pattern = place.stored;
   const std::int64_t n_experts = by_expert || stacks ? moe->n_experts : 1;
   for (std::int64_t expert = 0; expert < n_experts; ++expert) {
@@ -51,7 +66,7 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
       const auto layer = static_cast<std::int64_t>(i);
       const bool is_full_name = rule.is_buffer || !rule.has_ending;
       visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (is_full_name ? "" : ending),
-                  rule.has_ending ? ending : "", layer, block != nullptr ? find<MoeConfig>(*block) : nullptr, visit);
+                  rule.has_ending ? ending : "", layer, block, visit);
     }
   }
 }
@@ -67,7 +82,10 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   const bool has_weight_per_head =
       attention != nullptr && attention->qk_norm && attention->qk_norm->over == QkNormConfig::Over::head_own_weight;
   const auto n = static_cast<std::int64_t>(parts.size());
-  if (has_weight_per_head && place.rule->ours.front().ends_with("_norm")) {
+  if (place.head) {
+    shape.rows = attention->head_dim;
+    shape.stored = {shape.rows};
+  } else if (has_weight_per_head && place.rule->ours.front().ends_with("_norm")) {
     shape.stored = {shape.rows / attention->head_dim, attention->head_dim};
   } else if (shape.is_vector && place.rule->is_buffer) {
     shape.stored = {1, shape.rows};
@@ -84,6 +102,10 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
 }
 
 std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts) {
+  if (place.head) {
+    const std::int64_t n = attention_of(config, static_cast<std::size_t>(place.layer))->head_dim;
+    return {{0, *place.head * n, n}};
+  }
   const std::int64_t n_groups =
       place.rule->rows == Rows::stacked ? 1 : attention_of(config, static_cast<std::size_t>(place.layer))->n_kv_heads;
   std::vector<RowRun> runs;

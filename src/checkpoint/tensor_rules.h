@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,14 @@
 
 namespace vitrine {
 
-/// The tensor of one rule for one ending, layer and expert.
+/// The tensor of one rule for one ending, layer, expert and head.
 struct TensorPlace {
   const TensorRule* rule = nullptr;
   std::string stored;
   std::vector<std::string> ours;
   std::int64_t layer = 0;
-  bool stacks_experts = false;  ///< Stored as `[expert, out, in]`; `ours` has one matrix for each expert.
+  std::optional<std::int64_t> head{};  ///< The stored tensor is this head's part of `ours`, a vector.
+  bool stacks_experts = false;         ///< Stored as `[expert, out, in]`; `ours` has one matrix for each expert.
 };
 
 /// Calls visit(place) for every place of `rule` in a model of that config: all weights layer by layer, then all biases.

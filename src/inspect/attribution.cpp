@@ -62,14 +62,15 @@ SiteEdit without_bias(const SiteId& site, const Param& bias) {
           }};
 }
 
-/// (x − mean x) / scale · (weight_offset + w) of every part.
+/// (x − mean x) / scale · (weight_offset + w) of every part; without w if the norm has no weight.
 void apply_norm(const NormConfig& c, const NormParams& w, double scale, std::span<Part> parts) {
-  const Vector weight = floats_of(w.weight.view, 0);
+  const Vector weight = c.weight ? floats_of(w.weight.view, 0) : Vector();
   for (Part& part : parts) {
     const double sum = std::accumulate(part.vector.begin(), part.vector.end(), 0.0);
     const double mean = c.kind == NormConfig::Kind::layer ? sum / static_cast<double>(part.vector.size()) : 0;
-    for (std::size_t i = 0; i < weight.size(); ++i) {
-      part.vector[i] = (part.vector[i] - mean) / scale * (static_cast<double>(c.weight_offset) + weight[i]);
+    for (std::size_t i = 0; i < part.vector.size(); ++i) {
+      const double factor = c.weight ? static_cast<double>(c.weight_offset) + weight[i] : 1.0;
+      part.vector[i] = (part.vector[i] - mean) / scale * factor;
     }
   }
 }

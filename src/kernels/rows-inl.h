@@ -151,6 +151,8 @@ void activate(Activation activation, const float* x, std::int64_t n, float* y) {
       return map(x, n, y, [](Vec v) { return gelu_erf(v); });
     case Activation::tanh:
       return map(x, n, y, [](Vec v) { return tanh(v); });
+    case Activation::relu_squared:
+      return map(x, n, y, [](Vec v) { return relu(v) * relu(v); });
   }
 }
 

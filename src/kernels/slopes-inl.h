@@ -56,6 +56,8 @@ void slope(Activation activation, const float* x, std::int64_t n, float* y) {
         const Vec t = tanh(v);
         return broadcast(1.0f) - t * t;
       });
+    case Activation::relu_squared:
+      return map(x, n, y, [](Vec v) { return relu(v) + relu(v); });
   }
 }
 

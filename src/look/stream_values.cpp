@@ -73,9 +73,9 @@ class WithoutNorms : public Taps {
     }
     if (is(Site::resid_pre, Site::resid_mid, Site::resid_post)) {
       stream_.assign(value.values().begin(), value.values().end());
-    } else if (is(AttentionSite::q)) {
+    } else if (is(AttentionSite::q, AttentionSite::rot_q)) {  // the norm of q may come after either
       before_norm_of_q_.assign(value.values().begin(), value.values().end());
-    } else if (is(AttentionSite::k)) {
+    } else if (is(AttentionSite::k, AttentionSite::rot_k)) {
       before_norm_of_k_.assign(value.values().begin(), value.values().end());
     } else if (is(AttentionSite::attn_proj, FfnSite::mlp_proj)) {
       before_norm_.assign(value.values().begin(), value.values().end());

@@ -18,6 +18,9 @@ void check_norm(std::string_view where, std::string_view name, const std::option
   if (norm && !(norm->eps >= 0 && std::isfinite(norm->eps))) {
     throw BadInput(where, "expected the eps of {} to be at least 0, got {}", name, norm->eps);
   }
+  if (norm && !norm->weight && (norm->bias || norm->weight_offset != 0)) {
+    throw BadInput(where, "{} has no weight, and therefore neither a bias nor an offset", name);
+  }
 }
 
 void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {

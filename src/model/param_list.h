@@ -42,7 +42,7 @@ class ParamList {
   /// `visit_norm` receives `c` itself, not a copy.
   void norm(NormParams& w, const std::string& name, const NormConfig& c, std::int64_t width) {
     if (visit_norm_) visit_norm_(name, c);
-    add(w.weight, name + ".weight", Shape{width});
+    if (c.weight) add(w.weight, name + ".weight", Shape{width});
     if (c.bias) add(w.bias, name + ".bias", Shape{width});
   }
 

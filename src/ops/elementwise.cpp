@@ -128,6 +128,24 @@ Tensor softcap(Pass& p, float cap, const Tensor& x) {
   return y;
 }
 
+Tensor clamp(Pass& p, float limit, const Tensor& x) {
+  const Tensor y = p.tensor(x.shape);
+  const std::int64_t n = x.row_size();
+  p.for_rows(x.rows(), n, [&](std::int64_t t) {
+    const float* const from = x.row(t);
+    std::transform(from, from + n, y.row(t), [limit](float v) { return std::clamp(v, -limit, limit); });
+  });
+  p.record({OpKind::clamp, limit}, {x}, y, [&p, limit, n, x, y] {  // dx = dy where |x| ≤ limit, else 0
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    p.for_rows(x.rows(), n, [&](std::int64_t t) {
+      const float *const from = x.row(t), *const g = dy.row(t);
+      float* const to = dx.row(t);
+      for (std::int64_t i = 0; i < n; ++i) to[i] += std::abs(from[i]) <= limit ? g[i] : 0.0f;
+    });
+  });
+  return y;
+}
+
 Tensor concat(Pass& p, const Tensor& a, const Tensor& b) {
   const std::int64_t n = a.row_size(), m = b.row_size();
   const Tensor y = p.tensor({a.rows(), n + m});
@@ -188,6 +206,8 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
       return half * z * (whole(1) + function("erf", math::erf, z / function("√", std::sqrt, whole(2))));
     case Activation::tanh:
       return function("tanh", math::tanh, z);
+    case Activation::relu_squared:
+      return squared(larger(whole(0), z));
     case Activation::gelu_tanh:
       break;
   }
@@ -197,10 +217,11 @@ Arithmetic activated(Activation activation, const Arithmetic& z) {
 }
 std::string activate_formula(const OpView& v) {
   const Activation activation = v.settings<Activation>();
-  return activation == Activation::relu   ? "a_{t,i} = max(0, z_{t,i})"
-         : activation == Activation::silu ? "a_{t,i} = {z_{t,i}}/{1 + exp(−z_{t,i})}"
-         : activation == Activation::tanh ? "a_{t,i} = tanh(z_{t,i})"
-                                          : "a_{t,i} = \"GELU\"(z_{t,i})";
+  return activation == Activation::relu           ? "a_{t,i} = max(0, z_{t,i})"
+         : activation == Activation::silu         ? "a_{t,i} = {z_{t,i}}/{1 + exp(−z_{t,i})}"
+         : activation == Activation::tanh         ? "a_{t,i} = tanh(z_{t,i})"
+         : activation == Activation::relu_squared ? "a_{t,i} = max(0, z_{t,i})^{2}"
+                                                  : "a_{t,i} = \"GELU\"(z_{t,i})";
 }
 Cell activate_cell(const OpView& v, std::int64_t i) { return activated(v.settings<Activation>(), v.input(0)[i]); }
 bool is_relu(const OpView& v) { return v.settings<Activation>() == Activation::relu; }
@@ -237,6 +258,14 @@ Cell softcap_cell(const OpView& v, std::int64_t i) {
   return cap * function("tanh", math::tanh, Arithmetic(v.input(0)[i]) / cap);
 }
 
+Cell clamp_cell(const OpView& v, std::int64_t i) {
+  const auto limit = static_cast<double>(v.settings<float>()), x = static_cast<double>(v.input(0)[i]);
+  return std::abs(x) <= limit ? Arithmetic(v.input(0)[i]) : Arithmetic(std::copysign(limit, x));
+}
+Cell clamp_gradient_cell(const OpView& v, std::size_t, std::int64_t i) {
+  return Arithmetic(v.gradient()[i]) * whole(std::abs(v.input(0)[i]) <= v.settings<float>() ? 1 : 0);
+}
+
 constexpr std::string_view kElementwise = "src/ops/elementwise.cpp";
 
 }  // namespace
@@ -256,6 +285,9 @@ constexpr OpDescription add_op{
     kElementwise, {"$y = $a + $b", add_cell, same_element, OpDescription::Trail::larger}, kPassedOn};
 constexpr OpDescription scale_op{
     kElementwise, {"$y = s · x", scale_cell, same_element}, {"s · d$y", scale_gradient_cell}};
+constexpr OpDescription clamp_op{kElementwise,
+                                 {"$y_{t,i} = min(max(x_{t,i}, −c), c)", clamp_cell, same_element},
+                                 {"d$y_{t,i} \"if\" −c ≤ x_{t,i} ≤ c, \"else\" 0", clamp_gradient_cell}};
 constexpr OpDescription softcap_op{
     kElementwise, {"$y = c · tanh({x}/{c})", softcap_cell, same_element}, {"d$y · (1 − ({y}/{c})^{2})"}};
 

@@ -9,8 +9,8 @@
 namespace vitrine {
 
 /// The names of transformers (ACT2FN).
-constexpr std::array<std::string_view, 5> words(Activation) {
-  return {"relu", "silu", "gelu_pytorch_tanh", "gelu", "tanh"};
+constexpr std::array<std::string_view, 6> words(Activation) {
+  return {"relu", "silu", "gelu_pytorch_tanh", "gelu", "tanh", "relu2"};
 }
 
 /// to += from, in place, for two tensors of the same shape. Not recorded; used for gradients.
@@ -30,6 +30,8 @@ Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& u
 /// cap · tanh(x / cap) (Gemma Team 2024, section 2).
 Tensor softcap(Pass& p, float cap, const Tensor& x);
 inline Tensor tanh(Pass& p, const Tensor& x) { return softcap(p, 1.0f, x); }
+/// min(max(x, −limit), limit)
+Tensor clamp(Pass& p, float limit, const Tensor& x);
 /// slope = 1 − (y / cap)², the derivative of y = softcap(x).
 inline void softcap_slope(const float* y, std::int64_t n, float cap, float* slope) {
   for (std::int64_t i = 0; i < n; ++i) slope[i] = 1.0f - (y[i] / cap) * (y[i] / cap);

@@ -129,16 +129,17 @@ Tensor weighted(Pass& p, const NormConfig& c, const NormParams& w, const Tensor&
 Tensor fused(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {
   const Rows rows(x);
   const Tensor y = p.tensor(x.shape);
-  const Weights weights(p, w, rows.d);
+  const std::optional<Weights> weights = c.weight ? std::optional<Weights>(std::in_place, p, w, rows.d) : std::nullopt;
   p.for_rows(rows.n, 4 * rows.d, [&](std::int64_t t) {
     const float* const from = rows.row(x, t);
     float* const to = rows.row(y, t);
     const float mean = mean_of(p, c, from, rows.d);
     p.kernels.normalize(from, rows.d, mean, divisor_of(p, c, from, rows.d, mean), to);
-    p.kernels.affine(to, weights.weight_of(t), c.weight_offset, weights.bias_of(t), rows.d, to);
+    if (!weights) return;
+    p.kernels.affine(to, weights->weight_of(t), c.weight_offset, weights->bias_of(t), rows.d, to);
   });
   p.record(OpKind::norm, {x}, y, [] {});
-  enter_reads(p, w);
+  if (c.weight) enter_reads(p, w);
   return y;
 }
 
@@ -149,7 +150,7 @@ Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& 
   const Tensor mean = means(p, c, x);
   const Tensor scale = p.tap(at.scale, divisors(p, c, x, mean));
   const Tensor normalized = p.tap(at.normalized, divided(p, c, x, mean, scale));
-  return p.tap(at.out, weighted(p, c, w, normalized));
+  return p.tap(at.out, c.weight ? weighted(p, c, w, normalized) : normalized);
 }
 
 namespace {

@@ -3,6 +3,8 @@
 //   RMSNorm    scale = √(mean x² + eps)                       y = x / scale · (weight_offset + w)
 //   LayerNorm  scale = √(mean (x − mean x)² + eps)            y = (x − mean x) / scale · (weight_offset + w) + b
 //
+// A norm without a weight ends at the division: y is what it divides.
+//
 // With a tape, or if a tap wants the divisor or the divided rows, a norm is three ops (divisor, division, weight), so
 // that each site has a value and a gradient. Otherwise it is one op, with a bit-identical result.
 //
@@ -27,6 +29,7 @@ struct NormConfig {
   float eps = 1e-5f;
   float weight_offset = 0.0f;
   bool bias = false;
+  bool weight = true;  ///< False: neither a weight nor a bias.
 
   bool operator==(const NormConfig&) const = default;
 };
@@ -38,10 +41,11 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"eps", "added to the mean square, or to the variance"}, c.eps);
   visit(Field{"weight_offset", "rows are multiplied by this plus the weight"}, c.weight_offset);
   visit(Field{"bias", "added to the result"}, c.bias);
+  visit(Field{"weight", "without a weight a norm only divides"}, c.weight);
 }
 
 struct NormParams {
-  Param weight;
+  Param weight;  ///< Absent if the config has none.
   Param bias;
 };
 

@@ -42,8 +42,10 @@ const std::map<std::string, std::string> kRefused = {
     {"gemma3", "blocks.0.attention.score_scale"},
     {"gemma3_tables", "blocks.0.attention.score_scale"},
     {"gpt_neox_serial", "blocks.0.attention."},
-    {"qwen3_moe", "blocks.1: mlp and experts"},  // in GGUF all layers have experts
-    {"cohere2_layer_types", "attention.window"},  // every fourth layer is full, or every n-th by a key
+    {"qwen3_moe", "blocks.1: mlp and experts"},    // in GGUF all layers have experts
+    {"cohere2_layer_types", "attention.window"},   // every fourth layer is full, or every n-th by a key
+    {"exaone4", "the layers that have a window"},  // llama.cpp derives them from the number of layers
+    {"internlm3", "attention.rope."},              // no key for it
 };
 
 /// A part of the message that refuses `golden`, or empty if it can be written as GGUF.
@@ -106,6 +108,7 @@ TEST_P(GgufOfChangedGolden, IsTheSameModel) {
 INSTANTIATE_TEST_SUITE_P(
     All, GgufOfChangedGolden,
     testing::Values(
+        Changed{"exaone4", {{"sliding_window", nullptr}, {"layer_types", nullptr}}},
         Changed{"cohere2_layer_types", {{"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}}},
         Changed{"mistral", {{"sliding_window", nullptr}}}, Changed{"mixtral", {{"sliding_window", nullptr}}},
         Changed{"qwen2_window", {{"use_sliding_window", false}, {"layer_types", nullptr}}},

@@ -139,6 +139,10 @@ TEST(KernelMath, ActivationsKeepTheirRelativeAccuracyInTheTails) {
   EXPECT_EQ(at(relu, -2.0f), 0.0f);
   EXPECT_EQ(at(relu, 2.0f), 2.0f);
   EXPECT_TRUE(std::isnan(at(relu, std::nanf(""))));
+  const Row relu_squared = activation_row(Activation::relu_squared);
+  EXPECT_EQ(at(relu_squared, -2.0f), 0.0f);
+  EXPECT_EQ(at(relu_squared, 3.0f), 9.0f);
+  EXPECT_TRUE(std::isnan(at(relu_squared, std::nanf(""))));
 }
 
 TEST(KernelMath, SlopesAreTheActivationsDerivatives) {

@@ -98,6 +98,11 @@ std::vector<RowCase> arithmetic() {
        each([](float a, float, float) { return a < 0.0f ? 0.0f : a; })},
       {"relu_slope", [](const Kernels& k, const Arrays& r) { k.slope(Activation::relu, r.a, r.n, r.y); },
        each([](float a, float, float) { return a > 0.0f ? 1.0f : 0.0f; })},
+      {"relu_squared", [](const Kernels& k, const Arrays& r) { k.activate(Activation::relu_squared, r.a, r.n, r.y); },
+       each([](float a, float, float) { return a < 0.0f ? 0.0f : a * a; })},
+      {"relu_squared_slope",
+       [](const Kernels& k, const Arrays& r) { k.slope(Activation::relu_squared, r.a, r.n, r.y); },
+       each([](float a, float, float) { return a < 0.0f ? 0.0f : a + a; })},
       {"sigmoid", [](const Kernels& k, const Arrays& r) { k.sigmoid(r.a, r.n, r.y); }, each([](float a, float, float) {
          const float zero = 0.0f;
          float e = 0;

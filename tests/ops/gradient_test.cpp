@@ -27,8 +27,8 @@ auto each(Function function) {
   };
 }
 
-constexpr Activation kActivations[] = {Activation::relu, Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
-                                       Activation::tanh};
+constexpr Activation kActivations[] = {Activation::relu,     Activation::silu, Activation::gelu_tanh,
+                                       Activation::gelu_erf, Activation::tanh, Activation::relu_squared};
 
 TEST(OpGradients, LinearOfFewAndManyRows) {
   const auto run = [](Pass& p, const Operands& o) { return linear(p, o.linear, o.x[0]); };
@@ -117,6 +117,18 @@ TEST(OpGradients, Norms) {
   }
 }
 
+TEST(OpGradients, NormsWithoutWeight) {
+  for (const NormConfig::Kind kind : {NormConfig::Kind::rms, NormConfig::Kind::layer}) {
+    const NormConfig c{kind, 1e-2f, 0.0f, false, false};
+    for (const Shape& shape : {Shape{5, 13}, Shape{4, 3, 13}}) {
+      check_op(
+          {.inputs = {shape},
+           .run = [&c](Pass& p, const Operands& o) { return norm(p, BlockSite{}(norms::final), c, o.norm, o.x[0]); },
+           .formula = [&c](const All& x) { return reference::norm(c, x[0], Vector(13, 1.0), Vector(), 13); }});
+    }
+  }
+}
+
 TEST(OpGradients, Rope) {
   for (const RopeConfig::Layout layout : {RopeConfig::Layout::halves, RopeConfig::Layout::interleaved}) {
     for (const std::int64_t dim : {8, 6}) {  // of heads of 8
@@ -170,6 +182,14 @@ TEST(OpGradients, Curves) {
               .run = [cap](Pass& p, const Operands& o) { return softcap(p, cap, o.x[0]); },
               .formula = each([cap](const Complex& x) { return reference::softcap(static_cast<double>(cap), x); })});
   }
+}
+
+TEST(OpGradients, Clamp) {
+  check_op({.inputs = {{5, 37}},
+            .run = [](Pass& p, const Operands& o) { return clamp(p, 0.7f, o.x[0]); },
+            .formula = each([](const Complex& x) {
+              return std::abs(x.real()) <= static_cast<double>(0.7f) ? x : Complex(std::copysign(0.7f, x.real()));
+            })});
 }
 
 TEST(OpGradients, SumsAndProducts) {

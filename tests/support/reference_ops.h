@@ -42,6 +42,8 @@ T activation(Activation a, const T& x) {
       return 0.5 * x * (1.0 + erf(x / std::numbers::sqrt2));
     case Activation::tanh:
       return std::tanh(x);
+    case Activation::relu_squared:
+      return real_of(x) > 0 ? x * x : T(0);
   }
   return x;
 }

@@ -34,7 +34,7 @@ from goldens.decoder_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Ca
 from goldens.differences import differences
 from goldens.files import GOLDENS
 from goldens.gradients import gradients
-from goldens.sites import Sites, activation_slot, build_sites, record
+from goldens.sites import Sites, activation_slot, build_sites, record, weight_offset
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
@@ -68,6 +68,11 @@ def gain_of(case: Case, module_name: str) -> float:
     return gains[max((suffix for suffix in gains if module_name.endswith(suffix)), key=len)]
 
 
+def is_qk_norm(module_name: str) -> bool:
+    names = ("q_norm", "k_norm", "query_layernorm", "key_layernorm", "q_layernorm", "k_layernorm")
+    return module_name.split(".norms.")[0].endswith(names)
+
+
 def randomize(model: PreTrainedModel, case: Case) -> None:
     """Overwrites every parameter, including those that transformers initializes to zero or one."""
     random = case_random(case, "weights")
@@ -80,9 +85,9 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
             fan_in = parameter.shape[0 if isinstance(module, Conv1D) else -1]
             whole_name = module_name if kind == "weight" else name  # experts are not modules
             value = noise * gain_of(case, whole_name) / math.sqrt(fan_in)
-        elif kind == "weight":  # a norm; Gemma stores the difference from one
-            offset = 1.0 if "Gemma" in type(module).__name__ else 0.0
-            if module_name.endswith(("q_norm", "k_norm")):
+        elif kind == "weight":  # a norm, which may store the difference from one
+            offset = weight_offset(module)
+            if is_qk_norm(module_name):
                 value = QK_NORM_GAIN * (1.0 + NEUTRAL_SPREAD * noise) - offset
             else:
                 value = 1.0 - offset + NEUTRAL_SPREAD * noise
@@ -169,6 +174,10 @@ def forget_final_softcap(model: PreTrainedModel) -> None:
     model.config.final_logit_softcapping = None
 
 
+def forget_clip(model: PreTrainedModel) -> None:
+    model.config.clip_qkv = None
+
+
 def forget_window(model: PreTrainedModel) -> None:
     model.config.layer_types = ["full_attention"] * model.config.num_hidden_layers
 
@@ -211,6 +220,7 @@ ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
     "rope_scaling": forget_rope_scaling,
     "attn_softcap": forget_attn_softcap,
     "final_softcap": forget_final_softcap,
+    "clip": forget_clip,
     "window": forget_window,
     "layer_types": assume_alternating_layers,
     "query_scalar": forget_query_scalar,

@@ -44,6 +44,7 @@ class Layout:
     k_proj: str = "self_attn.k_proj"
     q_norm: str = "self_attn.q_norm"
     k_norm: str = "self_attn.k_norm"
+    norm_after_rope: bool = False
     parallel: bool = False
 
 
@@ -285,15 +286,24 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
     return normalization_sites(model.get_submodule(name), seen.inputs[name], seen.outputs[name], name, site)
 
 
+def weight_offset(norm: nn.Module) -> float:
+    """1 if the norm stores the difference of its weight from one."""
+    return 1.0 if "Gemma" in type(norm).__name__ or "1P" in type(norm).__name__ else 0.0
+
+
 def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
     """Scale, normalized value and output of a norm that made `out` from `x`."""
     kind = type(norm).__name__
     if "LayerNorm" in kind and "T5" not in kind:  # T5LayerNorm is an RMSNorm
         x = x - x.mean(-1, keepdim=True)
-    epsilon = norm.variance_epsilon if hasattr(norm, "variance_epsilon") else norm.eps
+    if hasattr(norm, "norms"):  # a module for each head
+        epsilon, own_weight = norm.norms[0].eps, torch.stack([head.weight for head in norm.norms])
+    else:
+        epsilon = getattr(norm, "variance_epsilon", getattr(norm, "eps", 1e-5))
+        own_weight = getattr(norm, "weight", 1.0)
     scale = (x.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()
     normalized = x / scale
-    weight = norm.weight + 1.0 if "Gemma" in type(norm).__name__ else norm.weight
+    weight = own_weight + weight_offset(norm)
     bias = getattr(norm, "bias", None)
     assert_close(normalized * weight + (0.0 if bias is None else bias), out, name)
     return {
@@ -313,7 +323,16 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     q, k = (torch.cat((a, b[..., a.shape[-1] :]), -1) for a, b in ((q, call.q), (k, call.k)))
     sites: Sites = {"attn.hook_v": call.v.transpose(0, 1)}
     block = f"{layout.blocks}.{layer}"
-    if f"{block}.{layout.q_norm}" in seen.outputs:
+    if layout.norm_after_rope:
+        sites |= {"attn.hook_q": q.transpose(0, 1), "attn.hook_k": k.transpose(0, 1)}
+        for letter, path, out in ("q", layout.q_norm, call.q), ("k", layout.k_norm, call.k):
+            norm, x = f"{block}.{path}", seen.inputs[f"{block}.{path}"].transpose(0, 1)
+            sites[f"attn.hook_rot_{letter}"] = x
+            sites |= normalization_sites(
+                model.get_submodule(norm), x, out.transpose(0, 1), norm, f"attn.{letter}_norm"
+            )
+        rotated = False
+    elif f"{block}.{layout.q_norm}" in seen.outputs:
         sites |= qk_norm_sites(model, seen, block, layout.q_proj, layout.q_norm, "q", q)
         sites |= qk_norm_sites(model, seen, block, layout.k_proj, layout.k_norm, "k", k)
     else:
@@ -351,7 +370,8 @@ def qk_norm_sites(
     norm = model.get_submodule(f"{block}.{name}")
     heads, tokens, width = out.shape
     x = seen.outputs[f"{block}.{proj}"].reshape(tokens, heads, width)
-    normed = x if norm.weight.shape[-1] == width else x.reshape(tokens, 1, heads * width)
+    is_by_head = hasattr(norm, "norms") or norm.weight.shape[-1] == width
+    normed = x if is_by_head else x.reshape(tokens, 1, heads * width)
     result = out.transpose(0, 1).reshape(normed.shape)
     sites = normalization_sites(norm, normed, result, f"{block}: norm of {letter}", f"attn.{letter}_norm")
     return {f"attn.hook_{letter}": x} | sites

@@ -11,13 +11,10 @@ Family olmo2_family() {
     ModelConfig model = read_decoder(c, keys);
     read_attention_bias(c, model);
     norm_q_and_k(model, QkNormConfig::Over::all_heads);
-    for (BlockConfig& block : model.blocks) {
-      for (Sublayer& sublayer : block.sublayers) sublayer.norms = {{}, model.final_norm, {}};
-    }
+    norm_after_sublayers(model);
     return model;
   });
-  add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
-                               {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
+  add_norms_after(family);
   return family;
 }
 

@@ -21,9 +21,9 @@ Family phi3_family() {
     read_window(c, model, std::nullopt);
     return model;
   });
-  add_tensors(family.tensors,
-              {{"{p}layers.{l}.self_attn.qkv_proj", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}},
-               {"{p}layers.{l}.mlp.gate_up_proj", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}});
+  add_tensors(family.tensors, {{"{p}layers.{l}.self_attn.qkv_proj",
+                                {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}}});
+  add_gate_up(family);
   return family;
 }
 

@@ -34,7 +34,7 @@ const OwnKey kFinalNorm{"final_norm", "true; false with `after_residual`, and wi
                         "a norm before the head"};
 const OwnKey kQkNorm{"qk_norm",
                      "",
-                     "a norm of q and k before RoPE: over each head, each with a weight of its own, or all",
+                     "a norm of q and k, over each head, each with a weight of its own, or all",
                      {"none", "head", "head_own_weight", "all_heads"}};
 const OwnKey kFullEvery{"full_every", "none", "every `full_every`-th layer has no window"};
 const OwnKey kRopeTheta{"rope_theta", "10000", "base of the frequencies"};
@@ -135,6 +135,7 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
   if (!c.has("score_scale")) attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
   if (const std::size_t qk = choice(c, kQkNorm); qk > 0) {
     attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
+    read_fields(c, *attention.qk_norm, "qk_norm");
   }
   return attention;
 }
@@ -384,7 +385,9 @@ std::vector<OwnKeySection> own_config_keys() {
   rows.add(kFinalNorm);
   sections.push_back({"Every stack", rows.take()});
   rows.add(AttentionConfig());
-  for (const OwnKey* key : {&kFullEvery, &kQkNorm, &kRopeTheta, &kRopeFraction, &kRopeInterleaved}) rows.add(*key);
+  for (const OwnKey* key : {&kFullEvery, &kQkNorm}) rows.add(*key);
+  rows.add(QkNormConfig(), "qk_norm");
+  for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved}) rows.add(*key);
   rows.add(RelativeBiasConfig(), "relative");
   for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);
   rows.add(Sublayer{DenseConfig()});

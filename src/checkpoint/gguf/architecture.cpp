@@ -72,6 +72,9 @@ std::vector<TensorRule> falcon_norms() {
           {"blk.{l}.attn_norm_2", {"blocks.{l}.ln1"}, false, Rows::stacked, has_two_norms}};
 }
 
+/// One tensor that holds the gate and the up projection.
+std::vector<TensorRule> gate_up() { return {{"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}}; }
+
 /// Older files lack the width of an expert: the chosen experts together are as wide as the shared one.
 void complete_qwen2moe(Json& config, const StoredTensors&) {
   const auto d_ff = config["intermediate_size"].get<std::int64_t>(),
@@ -85,6 +88,39 @@ void complete_command_r(Json& config, const StoredTensors& tensors) {
   config["use_qk_norm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
 }
 
+/// A file without windows has no key for them.
+void complete_exaone4(Json& config, const StoredTensors&) {
+  if (!config.contains("sliding_window")) config["sliding_window"] = nullptr;
+}
+
+/// A file with norms of q and k is StableLM 2 12B.
+void complete_stablelm(Json& config, const StoredTensors& tensors) {
+  config["qk_layernorm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
+}
+
+/// Biases for which the architecture's graph has no addition.
+std::string_view unread_biases(const ModelConfig& config, bool reads_qkv) {
+  for (const BlockConfig& block : config.blocks) {
+    const AttentionConfig& attention = *find<AttentionConfig>(block);
+    if (attention.qkv_bias && !reads_qkv) return "the biases of q, k and v";
+    if (attention.out_bias) return "the bias of attention's output";
+    const DenseConfig* const ffn = find<DenseConfig>(block);
+    if (ffn != nullptr && ffn->bias) return "the biases of the feed-forward";
+  }
+  return {};
+}
+std::string_view any_bias(const ModelConfig& config) { return unread_biases(config, false); }
+std::string_view all_biases_but_of_qkv(const ModelConfig& config) { return unread_biases(config, true); }
+
+/// llama.cpp assumes that models of 64 layers have windows, in three of four layers, and no others have.
+std::string_view exaone4_windows(const ModelConfig& config) {
+  for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
+    const bool assumed = config.blocks.size() == 64 && (layer + 1) % 4 != 0;
+    if (attention_of(config, layer)->window.has_value() != assumed) return "the layers that have a window";
+  }
+  return {};
+}
+
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -95,14 +131,14 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
   static const std::vector<GgufArchitecture> architectures = {
       {.name = "llama",
        .family = "llama",
-       .is_also = {"mistral"},
+       .is_also = {"mistral", "ministral", "internlm3"},
        .layout = RopeConfig::Layout::interleaved,
        .keys = rms_and_rope_keys()},
       {.name = "llama",
        .family = "mixtral",
        .layout = RopeConfig::Layout::interleaved,
        .keys = with(rms_and_rope_keys(), expert_keys({})),
-       .has_experts = true},
+       .chosen_by = "expert_count"},
       {.name = "gemma", .family = "gemma", .keys = rms_and_rope_keys()},
       {.name = "gemma2",
        .family = "gemma2",
@@ -121,13 +157,11 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .keys = with(rms_and_rope_keys(),
                     expert_keys({{"expert_feed_forward_length", "d_ff_expert"},
                                  {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}})),
-       .has_experts = true,
        .complete = complete_qwen2moe},
       {.name = "qwen3moe",
        .family = "qwen3_moe",
        .keys =
            with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true}})),
-       .has_experts = true,
        .complete = complete_qwen3moe},
       {.name = "gemma3",
        .family = "gemma3_text",
@@ -137,7 +171,67 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                      {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
                      {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
        .complete = complete_gemma3},
-      {.name = "olmo2", .family = "olmo2", .keys = rms_and_rope_keys()},
+      {.name = "olmo",
+       .family = "olmo",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"), {{"attention.clamp_kqv", "clip_qkv", Kind::number}}),
+       .misread = any_bias},
+      {.name = "olmo2", .family = "olmo2", .keys = rms_and_rope_keys(), .misread = any_bias},
+      {.name = "olmo2",
+       .family = "olmo3",
+       .keys = with(rms_and_rope_keys(),
+                    {{"attention.sliding_window", "window", Kind::size, true},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
+       .chosen_by = "attention.sliding_window",
+       .misread = any_bias},
+      {.name = "seed_oss",
+       .family = "seed_oss",
+       .keys = rms_and_rope_keys(),
+       .tensors = {{"blk.{l}.post_attention_norm", {"blocks.{l}.ln2"}}},
+       .misread = all_biases_but_of_qkv},
+      {.name = "ernie4_5",
+       .family = "ernie4_5",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = rms_and_rope_keys(),
+       .misread = all_biases_but_of_qkv},
+      {.name = "hunyuan-dense",
+       .family = "hunyuan_v1_dense",
+       .keys = rms_and_rope_keys(),
+       .misread = all_biases_but_of_qkv},
+      {.name = "chatglm",
+       .family = "glm",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = rms_and_rope_keys(),
+       .rotary_fraction = "partial_rotary_factor",
+       .tensors = gate_up()},
+      {.name = "glm4",
+       .family = "glm4",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = rms_and_rope_keys(),
+       .rotary_fraction = "partial_rotary_factor",
+       .tensors = gate_up()},
+      {.name = "arcee",
+       .family = "arcee",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = rms_and_rope_keys(),
+       .misread = all_biases_but_of_qkv},
+      {.name = "nemotron",
+       .family = "nemotron",
+       .keys = with(layer_norm_and_rope_keys("norm_eps"), {{"attention.key_length", "head_dim"}}),
+       .rotary_fraction = "partial_rotary_factor"},
+      {.name = "stablelm",
+       .family = "stablelm",
+       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"),
+                    {{"use_parallel_residual", "use_parallel_residual", Kind::flag, true}}),
+       .rotary_fraction = "partial_rotary_factor",
+       .complete = complete_stablelm},
+      {.name = "exaone4",
+       .family = "exaone4",
+       .keys = with(rms_and_rope_keys(),
+                    {{"attention.sliding_window", "window", Kind::size_or_none},
+                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
+       .complete = complete_exaone4,
+       .misread = exaone4_windows},
       {.name = "granite",
        .family = "granite",
        .layout = RopeConfig::Layout::interleaved,
@@ -185,7 +279,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window", Kind::size_or_none}}),
        .fused_qkv = true,
        .rotary_fraction = "partial_rotary_factor",
-       .tensors = {{"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}}},
+       .tensors = gate_up()},
   };
   return architectures;
 }
@@ -231,11 +325,13 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) 
 const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
   const auto name = metadata.string("general.architecture");
   if (!name) throw BadCheckpoint(metadata.path(), "expected general.architecture, got none");
-  const bool has_experts = metadata.integer(std::string(*name) + ".expert_count").value_or(0) != 0;
+  const auto is_chosen = [&](std::string_view key) {
+    return !key.empty() && metadata.integer(std::string(*name) + "." + std::string(key)).value_or(0) != 0;
+  };
   const GgufArchitecture* found = nullptr;
   std::string known;
   for (const GgufArchitecture& architecture : all_gguf_architectures()) {
-    if (architecture.name == *name && (found == nullptr || architecture.has_experts == has_experts)) {
+    if (architecture.name == *name && (found == nullptr || is_chosen(architecture.chosen_by))) {
       found = &architecture;
     }
     if (known.ends_with(architecture.name)) continue;  // two entries of one name follow each other

@@ -23,15 +23,16 @@
 namespace vitrine {
 
 struct GgufKey {
-  /// For size_or_none, 0 means the same as an absent key.
-  enum class Kind : std::uint8_t { size, size_or_none, number, flag };
+  /// For size_or_none, 0 means the same as an absent key. layers: whether each layer has a window, or a size n for
+  /// which every n-th layer has none. The usual n is written as the flags.
+  enum class Kind : std::uint8_t { size, size_or_none, number, flag, layers };
 
   std::string_view name;  ///< After `llama.`.
   std::string_view word;  ///< Our name, if the family's table of keys has it (`d_model`), else config.json's key.
   Kind kind = Kind::size;
   bool required = false;
   std::optional<double>
-      usual{};  ///< The value that an absent key means. It is not written: older programs do not know the key.
+      usual{};  ///< The value that an absent key means. Sizes are not written then: older programs do not know the key.
 };
 
 struct GgufArchitecture {
@@ -41,13 +42,15 @@ struct GgufArchitecture {
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< In addition to the shared ones.
   bool fused_qkv = false;                   ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
-  bool has_experts = false;                 ///< Of two entries of one name, the one for expert_count > 0.
+  std::string_view chosen_by{};             ///< Of two entries of one name, the one for files where this key is not 0.
   bool may_lack_rope = false;               ///< If rope.scaling.finetuned is false, there is no RoPE.
   std::vector<std::string_view> ignored{};  ///< Keys without effect in models of this architecture.
   std::string_view rotary_fraction{};       ///< config.json's key for the part of a head that RoPE rotates; empty: all.
   std::vector<TensorRule> tensors{};        ///< They replace the common rules that hold the same parameters.
   /// Adds keys of config.json that no GGUF key holds and that follow from others and from the tensors; null: none.
   void (*complete)(Json& config, const StoredTensors& tensors) = nullptr;
+  /// What llama.cpp would leave out or assume, although the file can hold it; empty: nothing. Null: never anything.
+  std::string_view (*misread)(const ModelConfig& config) = nullptr;
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();

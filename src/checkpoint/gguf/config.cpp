@@ -47,6 +47,12 @@ class ArchitectureKeys {
     return value;
   }
   std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
+  /// Empty unless the key has an array of flags.
+  std::optional<std::vector<bool>> flags(std::string_view name) {
+    const std::string key = use(name);
+    const GgufValue* const value = metadata_.find(key);
+    return value != nullptr && value->type == GgufType::array ? metadata_.booleans(key) : std::nullopt;
+  }
   std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
 
   void ignore(std::string_view name) { use(name); }
@@ -149,6 +155,10 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
       return copy(keys.size(key.name));
     case GgufKey::Kind::size_or_none:
       return copy(keys.size_or_none(key.name));
+    case GgufKey::Kind::layers:
+      const auto has_window = keys.flags(key.name);
+      if (!has_window) return copy(keys.size(key.name));
+      for (const bool has : *has_window) config["layer_types"].push_back(has ? "sliding_attention" : "full_attention");
   }
 }
 

@@ -51,6 +51,12 @@ std::optional<double> sliding_pattern(const ModelConfig& config) {
   return first == all.end() ? std::nullopt : std::optional(static_cast<double>(n));
 }
 
+std::vector<bool> layers_with_window(const ModelConfig& config) {
+  std::vector<bool> flags;
+  for (const AttentionConfig* const attention : attentions_of(config)) flags.push_back(attention->window.has_value());
+  return flags;
+}
+
 /// x for which 1 / x is `scale`, to the bit if there is such a float.
 double divisor_of(float scale) {
   const float guess = 1.0f / scale;
@@ -153,8 +159,11 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
   for (const GgufKey& key : gguf_keys(architecture)) {
     const std::optional<double> value = value_of(config, key.word);
-    if (!value || value == key.usual) continue;
-    if (key.kind == GgufKey::Kind::number) {
+    const bool is_usual = value == key.usual;
+    if (!value || (is_usual && key.kind != GgufKey::Kind::layers)) continue;
+    if (is_usual) {
+      keys.add(full(key.name), layers_with_window(config));
+    } else if (key.kind == GgufKey::Kind::number) {
       add_number(key.name, *value);
     } else if (key.kind == GgufKey::Kind::flag) {
       keys.add(full(key.name), *value != 0);
@@ -226,6 +235,12 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
       forgive_rounding(*ours->rope, *theirs->rope);
   }
   const std::string what = first_difference(config, read);
+  const std::string_view misread =
+      what.empty() && architecture.misread != nullptr ? architecture.misread(config) : std::string_view();
+  if (!misread.empty()) {
+    throw Unsupported(where, "llama.cpp's architecture \"{}\" has no place for this model's config: {} would change",
+                      architecture.name, misread);
+  }
   if (what.empty()) return;
   throw Unsupported(where, "GGUF's architecture \"{}\" cannot express this model's config, which would change: {}",
                     architecture.name, what);

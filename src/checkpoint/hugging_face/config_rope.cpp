@@ -92,18 +92,32 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
                     type);
 }
 
+/// theta · alpha^(dim / (dim − 2)), at which the frequencies do not depend on the length.
+double stretched_theta(ConfigReader& t, double theta, std::int64_t dim) {
+  const double alpha = t.positive("alpha");
+  if (dim <= 2)
+    throw BadCheckpoint(t.where(), "expected RoPE on more than 2 elements of a head for alpha, got {}", dim);
+  for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) t.ignore(key);  // of others
+  const auto d = static_cast<double>(dim);
+  return theta * math::pow(alpha, d / (d - 2));
+}
+
 /// Reads RoPE from one table, whose keys must all be known.
 RopeConfig read_table(ConfigReader& table, std::int64_t head_dim, std::int64_t max_seq_len, const RopeKeys& keys) {
   if (head_dim > kMaxHeadDim) {
     throw BadCheckpoint(table.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, head_dim);
   }
-  const double theta = table.positive_or("rope_theta", keys.theta);
+  double theta = table.positive_or("rope_theta", keys.theta);
   double fraction = keys.fraction;
   if (!keys.fraction_key.empty()) fraction = fraction_of(table, "partial_rotary_factor", fraction);
   const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * fraction);
   std::string type = table.text_or("rope_type", table.text_or("type", "default"));
   table.ignore("type");
   if (type == "su") type = "longrope";  // its name before the paper
+  if (keys.has_alpha && type == "dynamic" && table.number_or("alpha", 0) != 0) {
+    theta = stretched_theta(table, theta, dim);
+    type = "default";
+  }
   const Scaled scaled = read_scaling(table, type, dim, max_seq_len, keys);
   table.finish();
   return make_rope(theta, dim, keys.layout, scaled.scaling, static_cast<float>(scaled.magnitude));

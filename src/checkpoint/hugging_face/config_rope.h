@@ -19,6 +19,7 @@ struct RopeKeys {
   /// there is one table for all layers.
   std::string_view layer_type{};
   std::int64_t original_max_seq_len = 0;  ///< Overrides the table's; 0: none.
+  bool has_alpha = false;  ///< "dynamic" with `alpha` is no scaling, but another theta: NTK for one length.
 };
 
 /// Each layer holds the frequencies of a head, so an absurd size must be rejected before they are computed.

@@ -66,6 +66,15 @@ void add_four_norms(Family& family) {
                                {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
 }
 
+void add_gate_up(Family& family) {
+  add_tensors(family.tensors, {{"{p}layers.{l}.mlp.gate_up_proj", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}});
+}
+
+void add_norms_after(Family& family) {
+  add_tensors(family.tensors, {{"{p}layers.{l}.post_attention_layernorm", {"blocks.{l}.ln1_post"}},
+                               {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
+}
+
 void add_experts(Family& family) {
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.gate", {"blocks.{l}.mlp.router"}},
                                {"{p}layers.{l}.mlp.experts.{e}.gate_proj", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
@@ -128,6 +137,18 @@ ModelConfig read_cohere_decoder(ConfigReader& c, double theta) {
   return model;
 }
 
+ModelConfig read_glm_decoder(ConfigReader& c) {
+  DecoderKeys keys{.max_seq_len = 131072, .head_dim = 128};
+  keys.norm.eps = 1.5625e-7f;
+  keys.rope.layout = RopeConfig::Layout::interleaved;
+  keys.rope.fraction_key = "partial_rotary_factor";
+  keys.rope.fraction = 0.5;
+  ModelConfig model = read_decoder(c, keys);
+  const bool bias = c.flag_or("attention_bias", true);
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
+  return model;
+}
+
 std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads) {
   if (!key.empty() && config.has(key)) return config.size(key);
   if (!key.empty()) config.ignore(key);
@@ -158,6 +179,7 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
   if (name == "tanh") return Activation::tanh;
+  if (name == "relu2") return Activation::relu_squared;
   throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
 }
 
@@ -176,6 +198,12 @@ void set_biases(ModelConfig& model, bool attention, bool ffn) {
 
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
   for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qk_norm = QkNormConfig{*model.final_norm, over};
+}
+
+void norm_after_sublayers(ModelConfig& model) {
+  for (BlockConfig& block : model.blocks) {
+    for (Sublayer& sublayer : block.sublayers) sublayer.norms = {{}, model.final_norm, {}};
+  }
 }
 
 BlockConfig transformer_block(const AttentionConfig& attention, const SublayerKinds::Config& ffn, bool crosses) {

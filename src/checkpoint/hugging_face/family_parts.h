@@ -15,6 +15,10 @@ Family decoder_family(std::string_view model_type, std::string_view architecture
 void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules);
 /// Adds the names of norms before and after each sublayer.
 void add_four_norms(Family& family);
+/// Adds the name of a tensor that holds the gate and the up projection.
+void add_gate_up(Family& family);
+/// Replaces the names of the norms before the sublayers by those of norms after them.
+void add_norms_after(Family& family);
 /// Adds experts (mlp.experts: gate_proj, up_proj, down_proj), their router (mlp.gate), and the keys of their sizes.
 void add_experts(Family& family);
 
@@ -50,6 +54,9 @@ ModelConfig read_gemma_decoder(ConfigReader& config, DecoderKeys keys);
 /// `theta` is the default of rope_theta.
 ModelConfig read_cohere_decoder(ConfigReader& config, double theta);
 
+/// Reads what GLM 4's two generations share: interleaved RoPE on half of each head, biases of q, k and v.
+ModelConfig read_glm_decoder(ConfigReader& config);
+
 constexpr std::int64_t kMaxLayers = 10000;
 
 /// head_dim from `key` (may be empty), else d_model / n_heads. Throws BadCheckpoint if that is not a whole number.
@@ -69,6 +76,8 @@ void read_biases(ConfigReader& config, ModelConfig& model);
 void set_biases(ModelConfig& model, bool attention, bool ffn);
 /// Adds norms of q and k in all layers, configured like the final norm.
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
+/// Puts the norms after the sublayers instead of before them, configured like the final norm, in all layers.
+void norm_after_sublayers(ModelConfig& model);
 /// Attention and an FFN, with cross-attention between them if the block `crosses`; without norms.
 BlockConfig transformer_block(const AttentionConfig& attention, const SublayerKinds::Config& ffn, bool crosses = false);
 /// Makes a block parallel, with one norm for attention and FFN.

@@ -231,6 +231,7 @@ class Binder {
     const auto it = tensors_.all.find(stored);
     if (it == tensors_.all.end()) return;
     used_.insert(stored);
+    if (place.head) return copy_head(it->second, place, shapes, *params.front());
     const StoredTensor& tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
@@ -261,6 +262,25 @@ class Binder {
       param->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
       first += count;
     }
+  }
+
+  /// Copies one head's part of a vector next to those of the heads before it, which must be there.
+  void copy_head(const StoredTensor& tensor, const TensorPlace& place, const std::vector<Shape>& shapes, Param& param) {
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    const DType dtype = dtype_of(tensor, place.stored);
+    if (tensor.shape != shape.stored || is_blocks(dtype)) {
+      throw BadCheckpoint(tensor.file, "tensor {}: expected floats of shape {} ({}), got {} of shape {}", place.stored,
+                          shape_text(shape.stored), param.name, tensor.dtype, shape_text(tensor.shape));
+    }
+    std::vector<float>& copied = heads_[&param];
+    if (copied.size() != static_cast<std::size_t>(*place.head * shape.rows)) return;  // one before it is missing
+    copied.resize(copied.size() + static_cast<std::size_t>(shape.rows));
+    read_row({tensor.bytes.data(), dtype, 1, shape.rows, shape.rows, 1}, 0,
+             std::span(copied).last(static_cast<std::size_t>(shape.rows)));
+    if (copied.size() != static_cast<std::size_t>(param.shape[0])) return;
+    const auto whole = std::make_shared<const std::vector<float>>(std::move(copied));
+    tensors_.storage.push_back(whole);
+    param.view = {std::as_bytes(std::span(*whole)).data(), DType::f32, 1, param.shape[0], param.shape[0], 1};
   }
 
   /// A copy of a tensor in which the rows of each part are consecutive.
@@ -313,8 +333,9 @@ class Binder {
   const Family& family_;
   const ModelConfig& config_;
   StoredTensors& tensors_;
-  std::map<std::string, Param*> slots_;  // by our name
-  std::set<std::string> used_;           // stored names of this model
+  std::map<std::string, Param*> slots_;               // by our name
+  std::map<const Param*, std::vector<float>> heads_;  // the parts that are copied so far
+  std::set<std::string> used_;                        // stored names of this model
   std::string_view prefix_;
 };
 

@@ -48,7 +48,8 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
     std::vector<Shape> shapes;
     for (const std::string& ours : place.ours) {
       const auto it = params.find(ours);
-      if (it == params.end() || written.contains(ours)) return;  // this config has no such parameter
+      const bool is_written = written.contains(ours) && place.head.value_or(0) == 0;
+      if (it == params.end() || is_written) return;  // this config has no such parameter
       const auto& [index, shape] = it->second;
       indices.push_back(index);
       shapes.push_back(shape);

@@ -8,6 +8,7 @@
 #include "model/checks.h"
 #include "model/mixers/attention/head_inputs.h"
 #include "ops/attention_sites.h"
+#include "ops/elementwise.h"
 
 namespace vitrine {
 namespace {
@@ -29,22 +30,31 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
                  const Tensor& bias) {
   const Tensor& key_rows = at.cross ? x.encoded : x.normed;
   const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
-  Tensor q = p.tap(at(AttentionSite::q), project_heads(p, at, AttentionSite::lora_q, w.wq, x.normed, x, x.q, q_shape)),
-         k, v;
+  const auto project = [&](Site added, const LinearParams& weight, const Tensor& rows, const HeadCopies& own,
+                           const Shape& shape) {
+    const Tensor projected = project_heads(p, at, added, weight, rows, x, own, shape);
+    return c.qkv_clip ? clamp(p, *c.qkv_clip, projected) : projected;
+  };
+  Tensor q = p.tap(at(AttentionSite::q), project(AttentionSite::lora_q, w.wq, x.normed, x.q, q_shape)), k, v;
   if (key_rows.data != nullptr) {
     const Shape kv_shape{key_rows.rows(), c.n_kv_heads, c.head_dim};
     const Exchanged<RowsOfValue> rows(p.rows, {at.cross ? Stack::encoder : at.stack});
-    k = p.tap(at(AttentionSite::k), project_heads(p, at, AttentionSite::lora_k, w.wk, key_rows, x, x.k, kv_shape));
-    v = p.tap(at(AttentionSite::v), project_heads(p, at, AttentionSite::lora_v, w.wv, key_rows, x, x.v, kv_shape));
+    k = p.tap(at(AttentionSite::k), project(AttentionSite::lora_k, w.wk, key_rows, x.k, kv_shape));
+    v = p.tap(at(AttentionSite::v), project(AttentionSite::lora_v, w.wv, key_rows, x.v, kv_shape));
   }
   const Parts heads{Parts::Of::heads, at}, kv_heads{Parts::Of::kv_heads, at};
-  q = norm_heads(p, at(kQNorm), c.qk_norm, w.q_norm, q, heads);
-  if (k.data != nullptr) k = norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, k, kv_heads);
+  const auto norm_both = [&] {
+    q = norm_heads(p, at(kQNorm), c.qk_norm, w.q_norm, q, heads);
+    if (k.data != nullptr) k = norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, k, kv_heads);
+  };
+  const bool norms_last = c.qk_norm && c.qk_norm->after_rope;
+  if (!norms_last) norm_both();
   if (c.rope) {
     const Rotations& by = x.rope->of(*c.rope);
     q = p.tap(at(AttentionSite::rot_q), rope(p, *c.rope, by, q));
     k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
   }
+  if (norms_last) norm_both();
   const std::vector<KeySource> sources = key_sources(p, at, k, v);
   if (p.ends_before(at(AttentionSite::scores_raw))) {
     append(p, at, sources);
@@ -90,6 +100,7 @@ void check(std::string_view where, const AttentionConfig& c) {
   check_number(where, "score_scale", c.score_scale);
   if (c.softcap) check_number(where, "softcap", *c.softcap);
   if (c.window) check_size(where, "window", *c.window);
+  if (c.qkv_clip) check_number(where, "qkv_clip", *c.qkv_clip);
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
     if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
@@ -100,6 +111,9 @@ void check(std::string_view where, const AttentionConfig& c) {
     }
   }
   if (c.qk_norm) check_norm(where, "qk_norm", c.qk_norm->norm);
+  if (c.qk_norm && !c.qk_norm->norm.weight && c.qk_norm->over != QkNormConfig::Over::head) {
+    throw BadInput(where, "expected a qk_norm without weight to be over each head");
+  }
 }
 
 void check(std::string_view where, const CrossAttentionConfig& c) {
@@ -141,6 +155,7 @@ std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word)
   if (word == "head_dim") return static_cast<double>(c.head_dim);
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
+  if (word == "clip_qkv" && c.qkv_clip) return *c.qkv_clip;
   return {};
 }
 

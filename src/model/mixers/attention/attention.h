@@ -5,7 +5,7 @@
 //       wq         wk        wv          + bias
 //   q [T,H,dh]  k [T,K,dh]  v [T,K,dh]
 //     (norm)     (norm)      │
-//      rope       rope       │
+//      rope       rope       │                the norm can also follow RoPE
 //        └────── attend ─────┘  ◀──▶ KV cache
 //             z [T, H, dh]
 //                 wo                     + bias

@@ -10,7 +10,7 @@
 
 namespace vitrine {
 
-/// A norm of q and k, before RoPE.
+/// A norm of q and k.
 struct QkNormConfig {
   /// head: over each head, with one weight `[head_dim]` for all heads. head_own_weight: over each head, with a weight
   /// for each, `[n_heads · head_dim]`. all_heads: over all heads as one vector, with a weight `[n_heads · head_dim]`.
@@ -18,6 +18,7 @@ struct QkNormConfig {
 
   NormConfig norm;
   Over over = Over::head;
+  bool after_rope = false;  ///< Else before it.
 
   bool operator==(const QkNormConfig&) const = default;
 };
@@ -25,8 +26,9 @@ struct QkNormConfig {
 constexpr std::array<std::string_view, 3> words(QkNormConfig::Over) { return {"head", "head_own_weight", "all_heads"}; }
 template <ConfigOf<QkNormConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
-  visit(Field{"over", "each head, each head with a weight of its own, or all heads as one vector"}, c.over);
+  visit(Field{"over", "each head, each head with a weight of its own, or all heads as one vector", {}, false}, c.over);
   visit(Field{"norm", "the norm"}, c.norm);
+  visit(Field{"after_rope", "the norm of q and k follows RoPE"}, c.after_rope);
 }
 
 struct AttentionParams {
@@ -43,6 +45,7 @@ struct AttentionConfig : AttendConfig {
   std::optional<RopeConfig> rope{};
   bool qkv_bias = false;
   bool out_bias = false;
+  std::optional<float> qkv_clip{};  ///< q, k and v are clamped to ± this number after their projection.
   std::optional<QkNormConfig> qk_norm{};
 
   Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window}; }
@@ -58,7 +61,8 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"rope", "rotary position embedding"}, c.rope);
   visit(Field{"qkv_bias", "biases of the projections to q, k and v"}, c.qkv_bias);
   visit(Field{"out_bias", "bias of the output projection"}, c.out_bias);
-  visit(Field{"qk_norm", "a norm of q and k before RoPE"}, c.qk_norm);
+  visit(Field{"qkv_clip", "q, k and v are clamped to ± this number after their projection"}, c.qkv_clip);
+  visit(Field{"qk_norm", "a norm of q and k"}, c.qk_norm);
 }
 
 struct CrossAttentionParams : AttentionParams {};
