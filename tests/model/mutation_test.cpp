@@ -36,6 +36,9 @@ const std::set<std::string> kUndetected = {
     "phi3_long blocks.attention.rope.scaling.longrope.short_factor",
 };
 
+/// Fields of the goldens' configs that cannot be changed with the parameters that there are.
+const std::vector<std::string> kNotTried = {};
+
 /// A change of a config, and of all layers alike. It is applied to all goldens whose config it changes and that have
 /// the necessary parameters.
 struct Mutation {
@@ -63,7 +66,7 @@ std::vector<T> others(const T& value) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return {2 * value + T(0.01), value / 4, 1};
   } else if constexpr (std::is_integral_v<T>) {
-    return {value + 1, value - 1};
+    return {value + 1, value - 1, value + 2, value - 2};
   } else if constexpr (kIsOptional<T>) {
     std::vector<T> all;
     if (!value) return all;
@@ -94,16 +97,21 @@ std::map<std::string, std::size_t> changes_of(const ModelConfig& config) {
   return changes;
 }
 
+void compute_frequencies(AttentionConfig& c) {
+  if (!c.rope) return;
+  if (const auto* s = std::get_if<LongRopeScaling>(&c.rope->scaling)) {  // it has a factor for each pair
+    c.rope->dim = 2 * static_cast<std::int64_t>(s->short_factor.size());
+  }
+  c.rope = make_rope(c.rope->theta, c.rope->dim, c.rope->layout, c.rope->scaling, c.rope->magnitude);
+}
+
 /// `config` with the `i`-th other value of the field `name` in all layers.
 ModelConfig changed(ModelConfig config, const std::string& name, std::size_t i) {
   for_each_leaf(config, "", [&](const std::string& path, auto& member) {
     if (without_layer(path) != name) return;
     if (const auto values = others(member); i < values.size()) member = values[i];
   });
-  for (AttentionConfig* a : every<AttentionConfig>(config.blocks)) {
-    if (a->rope)
-      a->rope = make_rope(a->rope->theta, a->rope->dim, a->rope->layout, a->rope->scaling, a->rope->magnitude);
-  }
+  for (AttentionConfig* a : every<AttentionConfig>(config.blocks)) compute_frequencies(*a);
   return config;
 }
 
@@ -141,7 +149,7 @@ std::vector<Mutation> structural_mutations() {
          for (AttentionConfig* a : every<AttentionConfig>(c.blocks)) {
            if (!a->rope) continue;
            if (auto* s = std::get_if<LongRopeScaling>(&a->rope->scaling)) std::swap(s->short_factor, s->long_factor);
-           a->rope = make_rope(a->rope->theta, a->rope->dim, a->rope->layout, a->rope->scaling, a->rope->magnitude);
+           compute_frequencies(*a);
          }
        }},
   };
@@ -167,18 +175,30 @@ std::optional<ModelParams> params_for(const ModelConfig& config, const Model& mo
   return suffice ? std::optional(params) : std::nullopt;
 }
 
-/// The largest difference of the logits of `config` from the golden's, divided by 1 + the largest; nullopt if the model
-/// lacks parameters of the config, or the config is no valid one.
-std::optional<float> deviation(const ModelConfig& config, const Model& model, const std::vector<std::int32_t>& ids,
-                               const std::vector<float>& reference) {
+/// Whether the config is valid, and the model has its parameters.
+bool can_run(const ModelConfig& config, const Model& model) {
   try {
     validate(config, "mutation");
   } catch (const Error&) {
-    return {};
+    return false;
   }
-  const std::optional<ModelParams> params = params_for(config, model);
-  if (!params) return {};
-  const std::vector<float> logits = logits_of(Model(config, *params, {}), ids);
+  return params_for(config, model).has_value();
+}
+
+/// The config of the model with `n` other values of a field, as far as the model can run them.
+std::vector<ModelConfig> possible_changes(const Model& model, const std::string& field, std::size_t n) {
+  std::vector<ModelConfig> changes;
+  for (std::size_t i = 0; i < n; ++i) {
+    const ModelConfig other = changed(model.config(), field, i);
+    if (other != model.config() && can_run(other, model)) changes.push_back(other);
+  }
+  return changes;
+}
+
+/// The largest difference of the logits of `config` from the golden's, divided by 1 + the largest.
+float deviation(const ModelConfig& config, const Model& model, const std::vector<std::int32_t>& ids,
+                const std::vector<float>& reference) {
+  const std::vector<float> logits = logits_of(Model(config, *params_for(config, model), {}), ids);
   float largest = 0, difference = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     largest = std::max(largest, std::abs(reference[i]));
@@ -199,24 +219,22 @@ TEST_P(EveryFieldOf, IsDetected) {
   const std::vector<float>& reference = values.at("hook_logits").data;
   int tried = 0;
   for (const auto& [field, n] : changes_of(config)) {
-    std::optional<float> largest;
-    for (std::size_t i = 0; i < n; ++i) {
-      const ModelConfig other = changed(config, field, i);
-      if (other == config) continue;
-      const std::optional<float> by = deviation(other, *checkpoint.model, ids, reference);
-      if (by) largest = std::max(largest.value_or(0), std::isnan(*by) ? INFINITY : *by);
+    const std::vector<ModelConfig> changes = possible_changes(*checkpoint.model, field, n);
+    float largest = 0;
+    for (const ModelConfig& other : changes) {
+      const float by = deviation(other, *checkpoint.model, ids, reference);
+      largest = std::max(largest, std::isnan(by) ? INFINITY : by);
     }
-    if (!largest) continue;
+    if (changes.empty()) continue;
     ++tried;
-    EXPECT_EQ(*largest > kDetected, !kUndetected.contains(golden + " " + field))
-        << golden << " " << field << ": " << *largest;
+    EXPECT_EQ(largest > kDetected, !kUndetected.contains(golden + " " + field))
+        << golden << " " << field << ": " << largest;
   }
   for (const Mutation& mutation : structural_mutations()) {
     ModelConfig other = config;
     mutation.change(other);
-    if (other == config) continue;
-    const std::optional<float> by = deviation(other, *checkpoint.model, ids, reference);
-    EXPECT_GT(by.value_or(1), kDetected) << golden << " " << mutation.name;
+    if (other == config || !can_run(other, *checkpoint.model)) continue;
+    EXPECT_GT(deviation(other, *checkpoint.model, ids, reference), kDetected) << golden << " " << mutation.name;
   }
   EXPECT_GE(tried, 8);
 }
@@ -224,18 +242,25 @@ TEST_P(EveryFieldOf, IsDetected) {
 INSTANTIATE_TEST_SUITE_P(Goldens, EveryFieldOf, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
 
-/// Every structural mutation changes the config of some golden, and so does every field of the lists.
+/// Every structural mutation is tried on some golden, and so is every field, but those that decide shapes, and those
+/// that no golden of a decoder has.
 TEST(Mutations, AreEachAppliedToAGolden) {
-  std::set<std::string> applied;
+  std::set<std::string> applied, all;
   for (const std::string& golden : golden_cases()) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
     const ModelConfig& config = checkpoint.model->config();
     for (const Mutation& mutation : structural_mutations()) {
       ModelConfig other = config;
       mutation.change(other);
-      if (other != config && params_for(other, *checkpoint.model)) applied.insert(mutation.name);
+      if (other != config && can_run(other, *checkpoint.model)) applied.insert(mutation.name);
+    }
+    for (const auto& [field, n] : changes_of(config)) {
+      all.insert(field);
+      if (!possible_changes(*checkpoint.model, field, n).empty()) applied.insert(field);
     }
   }
+  for (const std::string& field : kNotTried) EXPECT_TRUE(all.erase(field) == 1 && !applied.contains(field)) << field;
+  for (const std::string& field : all) EXPECT_TRUE(applied.contains(field)) << field;
   for (const Mutation& mutation : structural_mutations()) EXPECT_TRUE(applied.contains(mutation.name)) << mutation.name;
 }
 
