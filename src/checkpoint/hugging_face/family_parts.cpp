@@ -158,7 +158,8 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
   if (name == "tanh") return Activation::tanh;
-  throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
+  throw Unsupported(config.where(), "activation \"{}\" is not supported (gelu, gelu_new, silu, relu and tanh are)",
+                    name);
 }
 
 void read_attention_bias(ConfigReader& c, ModelConfig& model) {
@@ -233,7 +234,7 @@ std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers
   }
   for (const std::string& type : types) {
     if (type != "sliding_attention" && type != "full_attention") {
-      throw Unsupported(config.where(), "layer type \"{}\" is not supported", type);
+      throw Unsupported(config.where(), "layer_types: expected full_attention or sliding_attention, got {}", type);
     }
     sliding.push_back(type == "sliding_attention");
   }
