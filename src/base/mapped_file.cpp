@@ -49,15 +49,7 @@ std::string read_all(int fd, const std::string& path) {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) { return open(path, false); }
 
-std::shared_ptr<const MappedFile> MappedFile::open_or_read(const std::string& path) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const MappedFile>> read;  // a pipe can be read only once
-  const std::lock_guard lock(mutex);
-  if (const auto it = read.find(path); it != read.end()) return it->second;
-  std::shared_ptr<const MappedFile> file = open(path, true);
-  if (!file->read_.empty()) read.emplace(path, file);
-  return file;
-}
+std::shared_ptr<const MappedFile> MappedFile::open_or_read(const std::string& path) { return open(path, true); }
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, bool may_read) {
   const bool is_stdin = may_read && path == "-";

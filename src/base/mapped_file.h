@@ -14,7 +14,8 @@ class MappedFile {
  public:
   /// Throws BadInput if the path is not a readable regular file, OutOfCapacity if it cannot be mapped.
   static std::shared_ptr<const MappedFile> open(const std::string& path);
-  /// The same for a text that is read once: also the contents of a pipe, and for `-` those of standard input.
+  /// The same for a text that is read once: also the contents of a pipe, and for `-` those of standard input. Each call
+  /// reads a pipe anew: a caller that needs the text twice keeps the file.
   static std::shared_ptr<const MappedFile> open_or_read(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;

@@ -50,7 +50,7 @@ struct Family {
   std::vector<std::string_view> others{};
   std::function<ModelConfig(ConfigReader&)> read_config;
   std::function<void(ModelConfig&, const HasTensor&)> adapt{};  ///< What the file's tensors decide; null: nothing.
-  bool has_encoder = false;                                     ///< Its models are encoder–decoders.
+  bool has_encoder = false;                ///< Its models are encoder–decoders, or the encoder of one.
   std::vector<std::string_view> prefixes;  ///< Tried in order until `embedding` is a tensor of the file.
   std::string_view embedding;
   std::vector<TensorRule> tensors;

@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "base/mapped_file.h"
 #include "base/math.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 
 namespace vitrine::cli {
 
-std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy) {
-  const auto file = MappedFile::open_or_read(path);
-  std::vector<std::int32_t> ids = session.tokenizer->encode(file->text(), policy);
+std::vector<std::int32_t> text_ids(const Session& session, std::string_view text, SpecialTokens policy) {
+  std::vector<std::int32_t> ids = session.tokenizer->encode(text, policy);
   const bool begins_with_bos = !ids.empty() && session.bos() && ids.front() == *session.bos();
   if (policy == SpecialTokens::apply && begins_with_bos) ids.erase(ids.begin());
   return ids;

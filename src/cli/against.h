@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options.h"
@@ -11,7 +12,7 @@
 namespace vitrine::cli {
 
 /// The tokens of a text without BOS, which begins every window instead.
-std::vector<std::int32_t> text_ids(const Session& session, const std::string& path, SpecialTokens policy);
+std::vector<std::int32_t> text_ids(const Session& session, std::string_view text, SpecialTokens policy);
 
 /// Evaluates `own` over the text and compares its predictions with those of `other`.
 struct Compared {

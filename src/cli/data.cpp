@@ -25,7 +25,7 @@ struct PackCommand : Options {
   std::vector<std::string> paths;
   std::string out;
   std::optional<std::string> document_token;
-  std::string target, target_tokenizer;
+  std::string target, target_tokenizer, target_lang;
   bool lines = false;
   PackOptions pack;
 };
@@ -33,7 +33,9 @@ struct PackCommand : Options {
 /// Packs the lines of two files as pairs.
 void run_pack_pairs(const PackCommand& o, const Tokenizer& tokenizer) {
   if (o.paths.size() != 1) throw BadInput("--target", "expected one file of sources, got {}", o.paths.size());
-  const auto own = o.target_tokenizer.empty() ? nullptr : load_tokenizer(o.target_tokenizer, o.tokenizer_options);
+  const auto own = o.target_tokenizer.empty()
+                       ? tokenizer_of_targets(o, o.target_lang, o.tokenizer)
+                       : load_tokenizer(o.target_tokenizer, {o.tokenizer_options.pattern, o.target_lang});
   ThreadPool pool(o.thread_count());
   PackedPairs packed;
   stop_cleanly();
@@ -176,6 +178,8 @@ void add_pack(Command& group) {
   command.add_flag("--lines", o->lines, "Every line is a document");
   command.add_option("--target", o->target, "Pack pairs: line n of this file belongs to line n of FILE");
   command.add_option("--target-tokenizer", o->target_tokenizer, "The tokenizer of --target (default: --tokenizer)");
+  command.add_option("--target-lang", o->target_lang,
+                     "The language of --target, as in fra_Latn (default: the tokenizer's)");
   add_optional(
       command, "--document-token", o->document_token,
       "The special token that every document begins with; \"\" for none (default: BOS, else the end-of-text token)");

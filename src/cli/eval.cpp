@@ -41,12 +41,14 @@ constexpr std::int64_t kBatch = 32;  // sources that are translated at once
 PairEvaluation evaluate_lines(const EvalOptions& o, const Session& session, std::span<const std::string_view> sources,
                               std::span<const std::string_view> targets) {
   const Tokenizer& own = *session.tokenizer;
-  std::optional<std::int32_t> end = end_token_of(own.target());
+  const auto marked = tokenizer_of_targets(o, o.generation.target_lang.value_or(""), session.tokenizer_path);
+  const Tokenizer& of_target = marked ? *marked : own.target();
+  std::optional<std::int32_t> end = end_token_of(of_target);
   if (!end && !session.checkpoint.stop_ids.empty()) end = session.checkpoint.stop_ids.front();
   if (!end) throw BadInput("--target", "neither the tokenizer nor the model has a token that ends a text");
   std::vector<TextPair> pairs;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(own.target(), *end, targets[i])});
+    pairs.push_back({own.encode(sources[i], SpecialTokens::apply), target_ids(of_target, *end, targets[i])});
   }
   ProgressBar bar("eval");
   return evaluate_pairs(session.context(o), pairs, start_id(session.defaults()), bar.reporter());
@@ -107,7 +109,7 @@ void run_eval_preferences(const EvalOptions& o) {
 }
 
 /// Both models over the text. MODEL2 must read it as the same tokens, if it has a tokenizer.
-Compared compare_models(const EvalOptions& o, const Session& session, const std::string& file, SpecialTokens policy,
+Compared compare_models(const EvalOptions& o, const Session& session, std::string_view text, SpecialTokens policy,
                         std::span<const std::int32_t> ids, const EvalConfig& config) {
   if (o.ranks != nullptr) throw Unsupported("--against", "expected one process, got --split");
   Options other_options = o;
@@ -115,7 +117,7 @@ Compared compare_models(const EvalOptions& o, const Session& session, const std:
   other_options.kv = "f32";
   other_options.adapters.clear();
   const Session other = open_for_texts(other_options, o.against, false);
-  if (other.tokenizer != nullptr && !std::ranges::equal(text_ids(other, file, policy), ids)) {
+  if (other.tokenizer != nullptr && !std::ranges::equal(text_ids(other, text, policy), ids)) {
     throw BadInput("--against", "expected a model with the same vocabulary, got one whose tokenizer gives other ids");
   }
   return evaluate_against(session.context(o), other.context(other_options), o.layers, ids, config);
@@ -145,14 +147,15 @@ void run_eval(const EvalOptions& o) {
     return eval_conversations(o, o.conversations, session, has_model ? o.first : default_model(), file);
   }
   const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
-  const std::vector<std::int32_t> ids = text_ids(session, file, policy);
+  const auto text_file = MappedFile::open_or_read(file);
+  const std::vector<std::int32_t> ids = text_ids(session, text_file->text(), policy);
   EvalConfig config = o.config;
   if (!o.no_special) config.bos = session.bos();
 
   std::optional<ModelDifference> difference;
   Evaluation result;
   if (!o.against.empty()) {
-    const Compared compared = compare_models(o, session, file, policy, ids, config);
+    const Compared compared = compare_models(o, session, text_file->text(), policy, ids, config);
     result = compared.evaluation;
     difference = compared.difference;
   } else {
@@ -191,6 +194,8 @@ void add_eval(Command& program) {
                            "Tokens of text between the starts of windows (default: windows do not overlap)", 1);
   command.add_option("--target", o->target_file,
                      "For an encoder–decoder: the file whose lines it is to write for those of FILE");
+  add_optional(command, "--target-lang", o->generation.target_lang,
+               "With --target: the language of its lines, as in fra_Latn (default: the tokenizer's)");
   add_number<int>(command, "--beam", o->generation.beam,
                   "With --target: also translate FILE with N beams, and report BLEU, chrF and chrF++", 1, 1024);
   add_score_settings(command, o->settings);

@@ -186,6 +186,15 @@ void share_inputs(Ranks& ranks, Options& o) {
   o.seed = seed;
 }
 
+std::unique_ptr<const Tokenizer> tokenizer_of_targets(const Options& o, const std::string& language,
+                                                      const std::string& path) {
+  if (language.empty() && o.tokenizer_options.source_lang.empty()) return nullptr;
+  auto tokenizer = load_tokenizer(path, {o.tokenizer_options.pattern, ""});
+  if (language.empty()) return tokenizer;
+  language_token(*tokenizer, language, "--target-lang");  // its error names the option
+  return load_tokenizer(path, {o.tokenizer_options.pattern, language});
+}
+
 Compute compute_of(const Options& o) { return compute_named(o.compute).value(); }
 
 std::string products_of(const Options& o, const Model& model, const std::string& path) {

@@ -120,6 +120,11 @@ void add_text(Command& command, Options& options, const std::string& about_model
 /// Adds [MODEL] TEXT, --no-special, --ids and --adapter, for commands that run a model.
 void add_model_and_text(Command& command, Options& options);
 
+/// The tokenizer at `path` for the target texts of pairs, which are in `language`; "": the files' own. Null if it is
+/// the one of the sources.
+std::unique_ptr<const Tokenizer> tokenizer_of_targets(const Options& o, const std::string& language,
+                                                      const std::string& path);
+
 /// Adds --pair.
 void add_pair(Command& command, Options& options);
 /// Adds --types.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "checkpoint/gguf/export.h"
 #include "checkpoint/gguf/types.h"
 #include "cli/against.h"
@@ -143,7 +144,8 @@ Compared compare(const QuantizeOptions& o) {
   EvalConfig config;
   config.window = std::min(kWindow, other.checkpoint.model->config().max_seq_len);
   config.bos = other.bos();
-  const std::vector<std::int32_t> ids = text_ids(other, o.compare, SpecialTokens::apply);
+  const std::vector<std::int32_t> ids =
+      text_ids(other, MappedFile::open_or_read(o.compare)->text(), SpecialTokens::apply);
   GenerateContext of_own = own.context(o);
   of_own.tokenizer = other.tokenizer.get();
   return evaluate_against(of_own, other.context(o), true, ids, config);

@@ -90,11 +90,13 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
   if (n && *n != model.d_model) {
     throw RequestError(kInvalid, "dimensions", "the vectors have {} elements, got {}", model.d_model, *n);
   }
+  const auto language = fields.text("source_lang");
   fields.ignore({"user"});
   fields.find("input");
   fields.finish();
   for (Prompt& text : read_prompts(model, fields, "input", SpecialTokens::apply, &model.sentences)) {
     request.n_tokens += std::ssize(text.ids);
+    if (language && text.text) set_source_language(*model.tokenizer, *language, text.ids);
     request.texts.push_back(std::move(text.ids));
   }
   return request;

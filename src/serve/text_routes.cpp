@@ -46,10 +46,12 @@ Json tokenize(const ServedModel& model, const RouteRequest& request) {
   read_model_name(model, fields);
   const auto prompt = fields.text("prompt");
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
+  const auto language = fields.text("source_lang");
   fields.finish();
   if (!prompt) throw RequestError(kInvalid, "prompt", "expected a string, got none");
   const auto policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
-  const std::vector<std::int32_t> ids = tokenizer_of(model, "prompt").encode(*prompt, policy);
+  std::vector<std::int32_t> ids = tokenizer_of(model, "prompt").encode(*prompt, policy);
+  if (language && adds_special) set_source_language(*model.tokenizer, *language, ids);
   return {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.max_seq_len}};
 }
 

@@ -1,5 +1,5 @@
 // GGUF files with keys and tensors that older converters of llama.cpp wrote and vitrine does not write.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <functional>
 
@@ -129,6 +129,47 @@ TEST(PublishedGguf, KeysWithoutEffect) {
   Published llama(golden_checkpoint("llama_mha"), temp / "llama.gguf");
   llama.set("llama.ssm.conv_kernel", 64U);
   expect_all_in(message_of<Unsupported>([&] { llama.load(temp / "other.gguf"); }), {"llama.ssm.conv_kernel"});
+}
+
+TEST(PublishedGguf, SpecialIdsBeyondTheVocabularyAreNotedAndIgnored) {
+  const TempFolder temp;
+  Published file(golden_checkpoint("llama_mha"), temp / "model.gguf");
+  const auto n = static_cast<std::uint32_t>(golden_checkpoint("llama_mha").model->config().vocab_size);
+  file.set("tokenizer.ggml.bos_token_id", n);
+  file.set("tokenizer.ggml.eos_token_id", 3U);
+  file.set("tokenizer.ggml.eot_token_id", 0xFFFFFFFFU);
+  file.set("tokenizer.ggml.padding_token_id", n - 1);
+  file.set("tokenizer.ggml.mask_token_id", n + 1);
+  const Checkpoint read = file.load(temp / "beyond.gguf");
+  EXPECT_FALSE(read.bos_id);
+  EXPECT_THAT(read.stop_ids, testing::ElementsAre(3));
+  ASSERT_EQ(read.notes.size(), 3U);
+  expect_all_in(read.notes[0], {"tokenizer.ggml.bos_token_id is ignored", std::to_string(n) + " is not an id"});
+  expect_all_in(read.notes[1], {"tokenizer.ggml.eot_token_id is ignored"});
+  expect_all_in(read.notes[2], {"tokenizer.ggml.mask_token_id is ignored"});
+  expect_same(read, load_checkpoint(temp / "model.gguf"));
+  file.set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "c"});
+  EXPECT_TRUE(file.load(temp / "fewer.gguf").stop_ids.empty()) << "the vocabulary ends before the embedding";
+}
+
+TEST(PublishedGguf, WhatIsRefusedNamesTheOptionThatAllowsIt) {
+  const TempFolder temp;
+  Published file(golden_checkpoint("llama_mha"), temp / "model.gguf");
+  const std::string path = temp / "other.gguf";
+  const auto refusal_of = [&](const LoadOptions& options) {
+    message_of<Error>([&] { file.load(path); });  // writes it
+    return load_refusal(path, options);
+  };
+  file.set("llama.attention.value_length", 3U);
+  file.set("llama.attention.causal", false);
+  expect_all_in(refusal_of({}), {"llama.attention.value_length: expected", "got 3", "--allow-config-key llama.att"});
+  expect_all_in(refusal_of({{"llama.attention.value_length"}}),
+                {"llama.attention.causal: expected true", "--allow-config-key llama.attention.causal"});
+  const std::vector<std::string> keys = {"llama.attention.value_length", "llama.attention.causal"};
+  EXPECT_EQ(refusal_of({keys}), "");
+  file.tensors["blk.0.extra.weight"] = {{1}, std::string(4, 'x')};
+  expect_all_in(refusal_of({keys}), {"tensor blk.0.extra.weight is not part of this model (--allow-tensor"});
+  EXPECT_EQ(refusal_of({keys, {"blk.0.extra.*"}}), "");
 }
 
 /// The first Mixtral files have one tensor for each expert.

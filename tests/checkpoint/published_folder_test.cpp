@@ -1,6 +1,7 @@
 // Folders as people publish them: files that contradict each other a little, in ways that the reference accepts.
 #include <gtest/gtest.h>
 
+#include "checkpoint/adapters/places.h"
 #include "checkpoint/hostile_folder.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/safetensors.h"
@@ -68,30 +69,80 @@ TEST(PublishedFolders, DoublesAreRoundedToFloats) {
   EXPECT_EQ(logits_of_folder(folder.path()), expected);
 }
 
+std::vector<float> vector_of(const std::string& path, const LoadOptions& options = {}) {
+  Checkpoint checkpoint = load_checkpoint(path, options);
+  ThreadPool pool(1);
+  GenerateContext context;
+  context.model = checkpoint.model.get();
+  context.pool = &pool;
+  context.kernels = &default_kernels();
+  const std::vector<std::vector<std::int32_t>> texts = {{1, 2, 3}};
+  std::vector<float> vector;
+  encode(context, texts, {}, [&](std::size_t, std::span<const float> v) { vector.assign(v.begin(), v.end()); });
+  return vector;
+}
+
+/// Removes a prefix from the names of tensors; those that do not begin with it, or of which `keep` says no, are left
+/// out.
+void strip(const HostileFolder& folder, std::string_view prefix,
+           const std::function<bool(const std::string&)>& keep = nullptr) {
+  edit_tensors(folder, [&](auto& tensors) {
+    std::map<std::string, StoredTensor> renamed;
+    for (auto& [name, tensor] : tensors) {
+      if (name.starts_with(prefix) && (!keep || keep(name))) renamed[name.substr(prefix.size())] = tensor;
+    }
+    tensors = renamed;
+  });
+}
+
+TEST(PublishedFolders, EncoderDecodersWithoutAHeadHaveNoPrefix) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"bart", "BartModel"},     {"mbart", "MBartModel"},       {"m2m_100", "M2M100Model"}, {"pegasus", "PegasusModel"},
+      {"marian", "MarianModel"}, {"marian_two", "MarianModel"}, {"t5", "T5Model"},          {"mt5", "MT5Model"}};
+  for (const auto& [golden, name] : cases) {
+    const HostileFolder whole(std::string("pairs/") + golden), folder(std::string("pairs/") + golden);
+    strip(folder, std::string(name).find("T5") != std::string::npos ? "" : "model.",
+          [](const std::string& tensor) { return !tensor.starts_with("lm_head"); });
+    folder.edit_json([&of = name](Json& config) { config["architectures"] = {of}; });
+    EXPECT_EQ(load_refusal(folder.path()), "") << name;
+    EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path())) << name;
+  }
+}
+
+TEST(PublishedFolders, TheEncoderOfT5IsAModelAlone) {
+  for (const char* golden : {"pairs/t5", "pairs/t5_11", "pairs/mt5"}) {
+    const HostileFolder whole(golden), folder(golden);
+    strip(folder, "", [](const std::string& name) { return name == "shared.weight" || name.starts_with("encoder."); });
+    const bool is_multilingual = std::string(golden).ends_with("mt5");
+    folder.edit_json([&](Json& config) {
+      config["architectures"] = {is_multilingual ? "MT5EncoderModel" : "T5EncoderModel"};
+      config["is_encoder_decoder"] = false;
+    });
+    const Checkpoint checkpoint = load_checkpoint(folder.path());
+    EXPECT_FALSE(checkpoint.model->config().encoder);
+    EXPECT_FALSE(checkpoint.model->config().has_head);
+    EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
+    const auto modules = [](const std::vector<AdapterPlace>& places) {
+      std::set<std::string> names;
+      for (const AdapterPlace& place : places) names.insert(place.module);
+      return names;
+    };
+    for (const auto& names : {modules(usual_places(checkpoint, AdapterFormat::peft)),
+                              modules(all_places(checkpoint, AdapterFormat::peft))}) {
+      EXPECT_TRUE(names.contains("encoder.block.0.layer.0.SelfAttention.q"));
+      EXPECT_FALSE(names.contains("decoder.block.0.layer.0.SelfAttention.q"));
+    }
+  }
+}
+
 TEST(PublishedFolders, WithoutAHeadThereAreVectorsAlone) {
   const HostileFolder whole("llama_mha"), folder("llama_mha");
   edit_tensors(folder, [](auto& tensors) { tensors.erase("lm_head.weight"); });
-  const auto vector_of = [](const std::string& path) {
-    Checkpoint checkpoint = load_checkpoint(path);
-    ThreadPool pool(1);
-    GenerateContext context;
-    context.model = checkpoint.model.get();
-    context.pool = &pool;
-    context.kernels = &default_kernels();
-    const std::vector<std::vector<std::int32_t>> texts = {{1, 2, 3}};
-    std::vector<float> vector;
-    encode(context, texts, {}, [&](std::size_t, std::span<const float> v) { vector.assign(v.begin(), v.end()); });
-    return vector;
-  };
   EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("the model has no head"));
 
   // A base model, whose tensors have no prefix.
-  edit_tensors(folder, [](auto& tensors) {
-    std::map<std::string, StoredTensor> renamed;
-    for (auto& [name, tensor] : tensors) renamed[name.substr(std::string("model.").size())] = tensor;
-    tensors = renamed;
-  });
+  strip(folder, "model.");
   folder.edit_json([](Json& config) { config["architectures"] = {"LlamaModel"}; });
   EXPECT_EQ(vector_of(folder.path()), vector_of(whole.path()));
 }
@@ -102,8 +153,36 @@ TEST(PublishedFolders, NamesOfEarlyConversionsAndOfWrappersAreTheFamilys) {
     folder.edit_json([&](Json& config) { config["architectures"] = {name}; });
     EXPECT_EQ(refusal(folder.path()), "") << name;
   }
-  folder.edit_json([](Json& config) { config["architectures"] = {"LlamaForSequenceClassification"}; });
-  EXPECT_THAT(refusal(folder.path()), HasSubstr("architectures: expected LlamaForCausalLM"));
+}
+
+TEST(PublishedFolders, AModelWithAnotherHeadIsReadWithoutItIfTheCallerAllows) {
+  struct Case {
+    const char *golden, *name, *head, *base;
+  };
+  for (const Case& c :
+       {Case{"llama_mha", "LlamaForSequenceClassification", "score.weight", "LlamaModel"},
+        Case{"masked/bert", "BertForTokenClassification", "classifier.weight", "BertModel"},
+        Case{"masked/distilbert", "DistilBertForQuestionAnswering", "qa_outputs.weight", "DistilBertModel"},
+        Case{"pairs/bart", "BartForSequenceClassification", "classification_head.dense.weight", "BartModel"}}) {
+    const HostileFolder whole(c.golden), folder(c.golden);
+    const std::vector<float> values(4, 1.0f);
+    edit_tensors(folder, [&](auto& tensors) {
+      std::erase_if(tensors, [](const auto& tensor) {
+        return tensor.first.starts_with("lm_head") || tensor.first.starts_with("cls.") ||
+               tensor.first.starts_with("vocab_") || tensor.first == "final_logits_bias";
+      });
+      tensors[c.head] = {"F32", DType::f32, {4}, bytes_of_values(values), ""};
+    });
+    folder.edit_json([&](Json& config) { config["architectures"] = {c.name}; });
+    EXPECT_THAT(load_refusal(folder.path()),
+                testing::AllOf(HasSubstr("architectures: expected"), HasSubstr(c.name), HasSubstr(c.base),
+                               HasSubstr("--allow-config-key architectures")));
+    LoadOptions options{{"architectures"}};
+    EXPECT_THAT(load_refusal(folder.path(), options),
+                testing::AllOf(HasSubstr(c.head), HasSubstr("--allow-tensor ignores it")));
+    options.allowed_tensors = {c.head};
+    EXPECT_EQ(vector_of(folder.path(), options), vector_of(whole.path())) << c.name;
+  }
 }
 
 TEST(PublishedFolders, KeysThatSayThatSomethingIsAbsentAreNoError) {
@@ -125,6 +204,32 @@ TEST(PublishedFolders, KeysThatSayThatSomethingIsAbsentAreNoError) {
   }
   EXPECT_EQ(with("max_position_embeddings", 64.0), "");
   EXPECT_THAT(with("max_position_embeddings", 64.5), HasSubstr("expected a whole number"));
+}
+
+TEST(PublishedFolders, KeysThatTheFamilyDoesNotHaveAreReadAsOffIfTheCallerAllows) {
+  const std::tuple<const char*, const char*, Json> cases[] = {
+      {"llama_mha", "quantization_config", Json{{"quant_method", "other"}}},
+      {"llama_mha", "add_cross_attention", true},
+      {"llama_mha", "pruned_heads", Json{{"0", {1}}}},
+      {"llama_mha", "rope_interleaved", true},
+      {"falcon", "alibi", true},
+      {"falcon", "num_ln_in_parallel_attn", 2},
+      {"falcon_new", "parallel_attn", false},
+      {"phi3_short", "interpolate_factor", 2},
+      {"starcoder2", "scale_attn_weights", false},
+      {"cohere2", "use_parallel_block", false},
+      {"gemma3", "attn_logit_softcapping", 50.0},
+  };
+  for (const auto& [golden, key, value] : cases) {
+    const HostileFolder folder(golden);
+    folder.edit_json([&name = key](Json& config) { config.erase(name); });
+    const std::vector<float> expected = logits_of_folder(folder.path());
+    folder.edit_json([&name = key, &set = value](Json& config) { config[name] = set; });
+    EXPECT_THAT(load_refusal(folder.path()),
+                testing::AllOf(HasSubstr(std::string(key) + ": expected"),
+                               HasSubstr("(--allow-config-key " + std::string(key) + " computes as if it were so)")));
+    EXPECT_EQ(logits_of_folder(folder.path(), {{key}}), expected) << key;
+  }
 }
 
 TEST(PublishedFolders, EqualCopiesOfABiasMayHaveAnotherType) {

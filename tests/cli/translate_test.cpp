@@ -112,5 +112,27 @@ TEST(Encode, PrintsAVectorForEachText) {
   expect_error({"predict", masked_golden("bert"), "--ids", "5", "--pad-to", "1000"}, {"1000"});
 }
 
+TEST(Encode, PutsThePromptOfTheFolderBeforeTexts) {
+  const TempFolder folder;
+  const std::string bert = folder / "bert", file = folder / "tokenizer.json";
+  std::filesystem::copy(masked_golden("bert"), bert);
+  write_file(file, letter_tokenizer());
+  write_file(bert + "/config_sentence_transformers.json",
+             R"({"prompts": {"query": "ab", "document": ""}, "default_prompt_name": "query"})");
+  const auto encoded = [&](Arguments more, const Launch& launch = {}) {
+    more.insert(more.begin(), {"encode", bert, "--tokenizer", file, "--json"});
+    return Json::parse(output_of(more, launch));
+  };
+  EXPECT_EQ(encoded({"c"})["ids"], Json({3, 4, 5})) << "the folder's";
+  EXPECT_EQ(encoded({"c", "--prompt-name", "query"}), encoded({"abc", "--prompt-name", "document"}));
+  EXPECT_EQ(encoded({"c", "--prompt-name", "document"})["ids"], Json({5}));
+  EXPECT_EQ(encoded({"--lines", "--prompt-name", "query"}, {.input = "\"c\"\n"}), encoded({"c"}));
+  EXPECT_EQ(encoded({"--ids", "5"})["ids"], Json({5})) << "ids are no text";
+  expect_error({"encode", bert, "--tokenizer", file, "c", "--prompt-name", "other"},
+               {"--prompt-name", "document, query", "got other"});
+  expect_error({"encode", masked_golden("bert"), "--tokenizer", file, "c", "--prompt-name", "query"},
+               {"--prompt-name", "there is none"});
+}
+
 }  // namespace
 }  // namespace vitrine::test

@@ -196,7 +196,43 @@ TEST(GgufVocab, RefusesInvalidAndUnknownFiles) {
   v = letters();
   v.add("<0x00>", 0, 6);
   expect_refused<BadCheckpoint>(v.file(), "256 byte tokens or none");
-  expect_refused<BadCheckpoint>(letters().file().add("tokenizer.ggml.bos_token_id", 10U), "expected an id from 0 to 9");
+}
+
+TEST(GgufSpm, IgnoresIdsThatAreNotInTheVocabulary) {
+  const auto load_with = [](const char* key, GgufType type, const std::string& value) {
+    GgufFile file = letters().file();
+    return load(file.add(key, type, value).add("tokenizer.ggml.add_eos_token", true));
+  };
+  const char* const bos = "tokenizer.ggml.bos_token_id";
+  const std::vector<std::pair<GgufType, std::string>> bad = {
+      {GgufType::u32, test::raw(10U)},
+      {GgufType::u32, test::raw(0xFFFFFFFFU)},
+      {GgufType::i32, test::raw(-1)},
+      {GgufType::i64, test::raw(std::int64_t{-5})},
+      {GgufType::u64, test::raw(std::uint64_t{1} << 63)},
+      {GgufType::u8, test::raw(std::uint8_t{200})},
+  };
+  for (const auto& [type, value] : bad) {
+    for (const char* key : {bos, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.unknown_token_id",
+                            "tokenizer.ggml.eot_token_id", "tokenizer.ggml.padding_token_id"}) {
+      const auto tokenizer = load_with(key, type, value);
+      EXPECT_EQ(tokenizer->encode("abq", kApply), Ids({1, 7, 0, 2})) << key << ": llama.cpp's defaults";
+      EXPECT_EQ(tokenizer->stop_ids(), Ids({2, 9}));
+      const std::string bytes = letters().file().add(key, type, value).bytes();
+      const auto notes = gguf_ignored_ids(GgufMetadata::parse(std::as_bytes(std::span(bytes)), "f"), 10);
+      ASSERT_EQ(notes.size(), 1U) << key;
+      EXPECT_THAT(notes[0], testing::AllOf(HasSubstr(key), HasSubstr("10 tokens")));
+    }
+  }
+  EXPECT_EQ(load_with(bos, GgufType::i16, test::raw(std::int16_t{8}))->encode("ab", kApply), Ids({8, 7, 2}));
+  expect_refused<BadCheckpoint>(letters().file().add(bos, "1"), "expected an integer for tokenizer.ggml.bos_token_id");
+}
+
+TEST(GgufBpe, AddsNoTokenThatIsNotInTheVocabulary) {
+  expect_refused<BadCheckpoint>(bpe("llama-bpe"), "--tokenizer");
+  const auto tokenizer = load(bpe("llama-bpe").add("tokenizer.ggml.bos_token_id", 9999U));
+  EXPECT_FALSE(tokenizer->bos());
+  EXPECT_EQ(tokenizer->encode("a", kApply), tokenizer->encode("a", kNone));
 }
 
 /// `.inp` contains texts, each followed by a separator line, `.out` a line of ids for each text.

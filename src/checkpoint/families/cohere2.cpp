@@ -1,6 +1,5 @@
 // Cohere 2 (Command R7B, Command A): Command R's block; three layers with a window and RoPE, then one without either.
 // Sources: Cohere Team 2025; transformers, models/cohere2; the published config.json files.
-#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -8,15 +7,13 @@ namespace {
 
 /// Keys of the published files that transformers does not read. Each must describe what its class computes.
 void check_unread_keys(ConfigReader& c, bool tied) {
-  const auto expect = [&](bool holds, std::string_view key, std::string_view expected) {
-    if (!holds) throw Unsupported(c.where(), "{}: expected {}", key, expected);
-  };
-  expect(c.number_or("rotary_pct", 1) == 1, "rotary_pct", "1");
-  expect(c.text_or("position_embedding_type", "rope_gptj") == "rope_gptj", "position_embedding_type", "\"rope_gptj\"");
-  expect(c.text_or("order_of_interleaved_layers", "local_attn_first") == "local_attn_first",
-         "order_of_interleaved_layers", "\"local_attn_first\"");
-  for (const char* key : {"use_gated_activation", "use_parallel_block"}) expect(c.flag_or(key, true), key, "true");
-  expect(c.flag_or("use_embedding_sharing", tied) == tied, "use_embedding_sharing", "the value of tie_word_embeddings");
+  c.expect(c.number_or("rotary_pct", 1) == 1, "rotary_pct", "1");
+  c.expect(c.text_or("position_embedding_type", "rope_gptj") == "rope_gptj", "position_embedding_type", "rope_gptj");
+  c.expect(c.text_or("order_of_interleaved_layers", "local_attn_first") == "local_attn_first",
+           "order_of_interleaved_layers", "local_attn_first");
+  for (const char* key : {"use_gated_activation", "use_parallel_block"}) c.expect(c.flag_or(key, true), key, "true");
+  c.expect(c.flag_or("use_embedding_sharing", tied) == tied, "use_embedding_sharing",
+           "the value of tie_word_embeddings");
   c.refuse("use_qk_norm");
   c.ignore("layer_switch");            // sliding_window_pattern again
   c.ignore("use_parallel_embedding");  // how a distributed run splits the table

@@ -12,14 +12,13 @@ bool has_other_norms(const BlockConfig& block) { return !has_two_norms(block); }
 /// Which norms a block has, and whether it is parallel.
 void read_wiring(ConfigReader& c, bool is_new, BlockConfig& block) {
   const bool is_parallel = c.flag_or("parallel_attn", true);
+  c.expect(is_parallel || !is_new, "parallel_attn", "true in a new decoder");
   const std::int64_t n_norms = c.size_or("num_ln_in_parallel_attn", is_new ? 2 : 1);
-  if (is_new && !is_parallel) throw Unsupported(c.where(), "parallel_attn: expected true in a new decoder");
-  if (n_norms > 2 || (!is_new && is_parallel && n_norms == 2)) {
-    throw Unsupported(c.where(), "num_ln_in_parallel_attn: {} is not supported here", n_norms);
-  }
-  if (!is_parallel) return;
+  const bool has_two = n_norms == 2 && (is_new || !is_parallel);
+  c.expect(has_two || n_norms == 1, "num_ln_in_parallel_attn", "1");
+  if (!is_parallel && !is_new) return;
   block.sublayers.back().input = Sublayer::Input::block;
-  if (n_norms == 1) share_norm(block);
+  if (!has_two) share_norm(block);
 }
 
 ModelConfig read_falcon(ConfigReader& c) {

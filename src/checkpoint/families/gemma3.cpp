@@ -1,6 +1,5 @@
 // Gemma 3, its text models: five layers with a window to one without, each kind with its own RoPE; norms of q and k.
 // Sources: Gemma Team 2025; transformers, models/gemma3; the published config.json files.
-#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -8,9 +7,7 @@ namespace vitrine {
 Family gemma3_family() {
   Family family = decoder_family("gemma3_text", "Gemma3ForCausalLM", [](ConfigReader& c) {
     for (const char* key : {"cache_implementation", "_sliding_window_pattern"}) c.ignore(key);  // layer_types decides
-    if (c.optional_number("attn_logit_softcapping")) {
-      throw Unsupported(c.where(), "attn_logit_softcapping is not supported for this family: transformers ignores it");
-    }
+    c.expect(!c.has("attn_logit_softcapping"), "attn_logit_softcapping", "null, as the published models have");
     DecoderKeys keys{.max_seq_len = 131072, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation"};
     keys.rope.theta = 1e6;
     keys.rope.layer_type = "full_attention";

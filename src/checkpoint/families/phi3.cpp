@@ -1,6 +1,5 @@
 // Phi 3: fused qkv and gate_up, LongRoPE. Sources: Abdin et al. 2024; transformers, models/phi3; the published
 // config.json files.
-#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -16,7 +15,7 @@ Family phi3_family() {
     for (const char* key : {"attention_bias", "mlp_bias", "lm_head_bias"}) c.refuse(key);  // this class has no biases
     for (const char* key :
          {"full_attn_mod", "interpolate_factor"}) {  // Phi-4 mini's, for a feature that was not published
-      if (c.size_or(key, 1) != 1) throw Unsupported(c.where(), "{}: only 1 is supported", key);
+      c.expect(c.size_or(key, 1) == 1, key, "1");
     }
     read_window(c, model, std::nullopt);
     return model;

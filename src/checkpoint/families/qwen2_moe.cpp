@@ -1,6 +1,5 @@
 // Qwen 1.5 and 2 with experts, one of them shared by all tokens. Sources: Qwen Team 2024; transformers,
 // models/qwen2_moe; the published config.json files.
-#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -11,7 +10,7 @@ Family qwen2_moe_family() {
     for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);
     ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
     for (const bool slides : read_sliding_layers(c, model.blocks.size())) {
-      if (slides) throw Unsupported(c.where(), "layer_types: sliding_attention is not supported for this family");
+      c.expect(!slides, "layer_types", "full_attention in all layers");
     }
     const bool bias = c.flag_or("qkv_bias", true);
     for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;

@@ -1,6 +1,5 @@
 // StarCoder 2: LayerNorm, biases everywhere, a plain FFN. Sources: Lozhkov et al. 2024; transformers,
 // models/starcoder2; the published config.json files.
-#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -13,7 +12,7 @@ Family starcoder2_family() {
                             "layer_norm_epsilon", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}) {
       c.ignore(key);
     }
-    if (!c.flag_or("scale_attn_weights", true)) throw Unsupported(c.where(), "scale_attn_weights: expected true");
+    c.expect(c.flag_or("scale_attn_weights", true), "scale_attn_weights", "true");
     DecoderKeys keys{.max_seq_len = 4096,
                      .tied = true,
                      .activation = "gelu_pytorch_tanh",

@@ -17,8 +17,9 @@ constexpr double kDefaultTheta = 10000;  // in every family
 /// The keys of one architecture. Each is either read or refused by name.
 class ArchitectureKeys {
  public:
-  ArchitectureKeys(const GgufMetadata& metadata, std::string_view architecture)
-      : metadata_(metadata), prefix_(std::string(architecture) + ".") {}
+  /// `allowed` lists keys to accept, whatever their values.
+  ArchitectureKeys(const GgufMetadata& metadata, std::string_view architecture, const std::vector<std::string>& allowed)
+      : metadata_(metadata), prefix_(std::string(architecture) + "."), allowed_(allowed) {}
 
   bool contains(std::string_view name) const { return metadata_.find(full(name)) != nullptr; }
   std::string full(std::string_view name) const { return prefix_ + std::string(name); }
@@ -59,15 +60,19 @@ class ArchitectureKeys {
   /// The key, if present and not yet read, must be `expected`, which is what the engine computes.
   void expect(std::string_view name, std::int64_t expected, const char* why) {
     if (used_.contains(full(name))) return;
-    const auto value = metadata_.integer(use(name));
-    if (!value || *value == expected) return;
-    throw Unsupported(where(), "{}: expected {}{}, got {}", full(name), expected, why, *value);
+    const std::string key = use(name);
+    const auto value = metadata_.integer(key);
+    if (!value || *value == expected || is_allowed(key)) return;
+    throw Unsupported(where(), "{}: expected {}{}, got {} (--allow-config-key {} computes as if it were so)", key,
+                      expected, why, *value, key);
   }
-  /// Throws Unsupported for a key that is unknown and not among `allowed`.
-  void finish(const std::vector<std::string>& allowed) const {
+  bool is_allowed(std::string_view key) const {
+    return std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
+  }
+  /// Throws Unsupported for a key that is unknown and not allowed.
+  void finish() const {
     for (const auto& [key, value] : metadata_.values()) {
-      if (!key.starts_with(prefix_) || used_.contains(std::string(key))) continue;
-      if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
+      if (!key.starts_with(prefix_) || used_.contains(std::string(key)) || is_allowed(key)) continue;
       throw Unsupported(where(),
                         "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key,
                         key);
@@ -84,6 +89,7 @@ class ArchitectureKeys {
 
   const GgufMetadata& metadata_;
   std::string prefix_;
+  const std::vector<std::string>& allowed_;
   std::set<std::string> used_;
 };
 
@@ -245,7 +251,7 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                             const StoredTensors& tensors, const LoadOptions& options) {
   const Family family = gguf_family(architecture);
-  ArchitectureKeys keys(metadata, architecture.name);
+  ArchitectureKeys keys(metadata, architecture.name, options.allowed_config_keys);
   const Json config = read_words(architecture, family, keys, tensors);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
@@ -266,13 +272,16 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   }
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
-  if (keys.flag("attention.causal") == false) {
-    throw Unsupported(keys.where(), "{}: false is not supported", keys.full("attention.causal"));
+  if (const std::string key = keys.full("attention.causal"); keys.flag("attention.causal") == false) {
+    if (!keys.is_allowed(key)) {
+      throw Unsupported(keys.where(), "{}: expected true, got false (--allow-config-key {} computes as if it were so)",
+                        key, key);
+    }
   }
   keys.ignore("tensor_data_layout");  // that q and k are permuted, as in all files of the architecture
   keys.ignore("pooling_type");        // for embeddings of texts
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
-  keys.finish(options.allowed_config_keys);
+  keys.finish();
   std::optional<RopeConfig::Layout> published;
   if (rotates != attentions.end() && (*rotates)->rope) published = (*rotates)->rope->layout;
   apply_format(architecture, tensors, model);

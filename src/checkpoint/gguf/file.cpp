@@ -10,6 +10,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf/types.h"
+#include "tokenizer/read/gguf_vocab.h"
 
 namespace vitrine {
 namespace {
@@ -27,7 +28,7 @@ StoredTensor stored_tensor(const GgufTensor& tensor, std::span<const std::byte> 
   if (!stored.type) {
     throw Unsupported(path,
                       "tensor {} is {}; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, IQ4_NL, IQ4_XS and "
-                      "MXFP4 are supported",
+                      "MXFP4 are supported: convert it to one of these",
                       tensor.name, stored.dtype);
   }
   const BlockSize block = block_size(*stored.type);
@@ -92,17 +93,15 @@ std::vector<std::string> names_of_split(const std::string& first, std::int64_t c
 
 /// Reads BOS and the ids that end a text, if the vocabulary has them.
 void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
-  const std::int64_t vocab_size = checkpoint.model->config().vocab_size;
-  const auto id_of = [&](std::string_view key) -> std::optional<std::int32_t> {
-    const auto id = metadata.integer(key);
-    if (!id || *id < 0 || *id >= vocab_size) return std::nullopt;
-    return static_cast<std::int32_t>(*id);
-  };
-  checkpoint.bos_id = id_of("tokenizer.ggml.bos_token_id");
+  const GgufValue* const tokens = metadata.find("tokenizer.ggml.tokens");
+  auto n_tokens = static_cast<std::size_t>(checkpoint.model->config().vocab_size);
+  if (tokens != nullptr) n_tokens = std::min(n_tokens, static_cast<std::size_t>(tokens->count));
+  checkpoint.bos_id = gguf_special_id(metadata, "tokenizer.ggml.bos_token_id", n_tokens);
   for (const char* key :
        {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (const auto id = id_of(key)) checkpoint.stop_ids.push_back(*id);
+    if (const auto id = gguf_special_id(metadata, key, n_tokens)) checkpoint.stop_ids.push_back(*id);
   }
+  for (std::string& text : gguf_ignored_ids(metadata, n_tokens)) checkpoint.notes.push_back(std::move(text));
 }
 
 /// Reshapes the gates of shared experts to matrices of one row.
@@ -150,6 +149,7 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
 
   GgufConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
   reshape_gates(gguf.tensors);
+  gguf.tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
   result.published_layout = config.published_layout;
   result.description = std::string(architecture.family) + ", GGUF";

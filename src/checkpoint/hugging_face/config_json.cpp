@@ -16,7 +16,7 @@ std::string lower(std::string_view text) {
 
 /// The class of the model without its head: LlamaModel for LlamaForCausalLM; empty if the name has no such form.
 std::string base_of(std::string_view architecture) {
-  for (const std::string_view head : {"For", "LMHeadModel"}) {
+  for (const std::string_view head : {"For", "LMHeadModel", "MTModel"}) {
     const std::size_t at = architecture.rfind(head);
     if (at != architecture.npos) return std::string(architecture.substr(0, at)) + "Model";
   }
@@ -33,52 +33,71 @@ bool is_class_of(const Family& family, const std::string& name) {
          std::any_of(family.others.begin(), family.others.end(), fits);
 }
 
+/// Whether a config names no class, or one of the family.
+bool fits(const Family& family, const Json& config) {
+  const auto it = config.find("architectures");
+  return it == config.end() || !it->is_array() || it->empty() ||
+         std::any_of(it->begin(), it->end(),
+                     [&](const Json& name) { return name.is_string() && is_class_of(family, name); });
+}
+
+/// The family of the model_type in `config`.
+const Family& family_of_type(const Json& config, const std::string& where) {
+  const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
+                               ? config["model_type"].get<std::string>()
+                               : "";
+  if (type.empty()) throw BadCheckpoint(where, "key model_type is missing");
+  std::string known;
+  for (const Family& family : all_families()) {
+    if (family.model_type == type) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
+  }
+  throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
+}
+
 }  // namespace
 
 Json read_json_file(const std::string& path) { return parse_json(MappedFile::open(path)->text(), path); }
 
 const Family& family_of(const Json& config, const std::string& where) {
-  const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string()
-                               ? config["model_type"].get<std::string>()
-                               : "";
-  if (type.empty()) throw BadCheckpoint(where, "key model_type is missing");
-  std::string known, expected;
-  for (const Family& family : all_families()) {
-    if (family.model_type != type) {
-      if (!known.ends_with(family.model_type)) known += (known.empty() ? "" : ", ") + std::string(family.model_type);
-      continue;
-    }
-    const auto it = config.find("architectures");
-    const auto is_known = [&](const Json& name) { return name.is_string() && is_class_of(family, name); };
-    const bool fits =
-        it == config.end() || !it->is_array() || it->empty() || std::any_of(it->begin(), it->end(), is_known);
-    if (fits) return family;
-    expected += (expected.empty() ? "" : " or ") + std::string(family.architecture);
-  }
-  if (!expected.empty()) {
-    throw Unsupported(where, "architectures: expected {}, got {}", expected, config["architectures"].dump());
-  }
-  throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
+  const Family& family = family_of_type(config, where);
+  if (fits(family, config)) return family;
+  std::string expected(family.architecture);
+  for (const std::string_view other : family.others) expected += ", " + std::string(other);
+  const std::string base = base_of(family.architecture);
+  throw Unsupported(where,
+                    "architectures: expected {}, got {} (--allow-config-key architectures reads the layers of {})",
+                    expected, config["architectures"].dump(), base);
+}
+
+Json with_allowed_class(Json config, const std::string& where, const std::vector<std::string>& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), "architectures") == allowed.end()) return config;
+  const Family& family = family_of_type(config, where);
+  if (!fits(family, config)) config["architectures"] = {base_of(family.architecture)};
+  return config;
+}
+
+bool is_encoder_alone(ConfigReader& config) {
+  const std::vector<std::string> names = config.texts_or_empty("architectures");
+  return std::any_of(names.begin(), names.end(), [](const auto& name) { return name.ends_with("EncoderModel"); });
 }
 
 ModelConfig read_model_config(const Family& family, const Json& config, const std::string& where,
                               const std::vector<std::string>& allowed) {
   ConfigReader reader(config, where, allowed);
-  if (family.has_encoder || reader.has("encoder")) {
-    if (!reader.flag_or("is_encoder_decoder", true)) {
-      throw Unsupported(where, "is_encoder_decoder: the decoder alone is not supported");
-    }
-  } else if (family.architecture.ends_with("EncoderModel")) {
+  if (family.has_encoder && is_encoder_alone(reader)) {
     reader.ignore("is_encoder_decoder");  // files have that of the whole model
+  } else if (family.has_encoder || reader.has("encoder")) {
+    if (!reader.flag_or("is_encoder_decoder", true)) {
+      throw Unsupported(where, "is_encoder_decoder: expected true, got false: give the model with its encoder");
+    }
   } else {
     reader.refuse("is_encoder_decoder");
   }
-  reader.refuse("quantization_config");
+  reader.expect(!reader.has("quantization_config"), "quantization_config",
+                "none: save the weights dequantized, or give a GGUF file");
   reader.refuse("add_cross_attention");
-  if (reader.has("pruned_heads") && !config["pruned_heads"].empty()) {
-    throw Unsupported(where, "key pruned_heads is not supported");
-  }
-  reader.ignore("pruned_heads");
+  reader.expect(!reader.has("pruned_heads") || config["pruned_heads"].empty(), "pruned_heads", "none");
   ModelConfig result = family.read_config(reader);
   reader.finish();
   validate(result, where);

@@ -114,6 +114,11 @@ bool is_neutral(std::string_view key, const Json& value) {
   return value == Json::array() || value == "";
 }
 
+std::string short_text(const Json& value) {
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+}
+
 }  // namespace
 
 ConfigReader::ConfigReader(const Json& object, std::string where, std::vector<std::string> allowed)
@@ -128,9 +133,7 @@ const Json* ConfigReader::find(std::string_view key) {
 }
 
 void ConfigReader::wrong_type(std::string_view key, std::string_view expected, const Json& value) const {
-  std::string got = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (got.size() > 60) got = got.substr(0, 57) + "...";
-  throw BadCheckpoint(where_, "{}: expected {}, got {}", key, expected, got);
+  throw BadCheckpoint(where_, "{}: expected {}, got {}", key, expected, short_text(value));
 }
 
 bool ConfigReader::contains(std::string_view key) const { return object_->contains(std::string(key)); }
@@ -243,18 +246,27 @@ ConfigReader ConfigReader::inheriting(std::string_view key, std::initializer_lis
   return reader;
 }
 
+bool ConfigReader::is_allowed(std::string_view key) const {
+  return std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
+}
+
+void ConfigReader::expect(bool holds, std::string_view key, std::string_view expected) {
+  const Json* const value = find(key);
+  if (holds || is_allowed(key)) return;
+  throw Unsupported(where_, "{}: expected {}, got {} (--allow-config-key {} computes as if it were so)", key, expected,
+                    value != nullptr ? short_text(*value) : "none", key);
+}
+
 void ConfigReader::refuse(std::string_view key) {
-  const Json* value = find(key);
-  if (value == nullptr || *value == false) return;
-  throw Unsupported(where_, "key {} is not supported", key);
+  const Json* const value = find(key);
+  expect(value == nullptr || *value == false, key, "null or false");
 }
 
 void ConfigReader::finish() const {
   const bool is_own = object_->value("model_type", Json()) == "vitrine";  // all of its keys are ours
   for (const auto& [key, value] : own_->items()) {
-    const bool known = used_.contains(key) ||
-                       std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end() ||
-                       std::find(allowed_.begin(), allowed_.end(), key) != allowed_.end();
+    const bool known = used_.contains(key) || is_allowed(key) ||
+                       std::find(kGenericKeys.begin(), kGenericKeys.end(), key) != kGenericKeys.end();
     if (known || (!is_own && is_neutral(key, value))) continue;
     throw Unsupported(
         where_, "unknown key {}: it may change what the model computes (--allow-config-key {} accepts it)", key, key);

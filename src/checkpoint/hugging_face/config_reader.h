@@ -48,7 +48,10 @@ class ConfigReader {
   void use_keys_of(const ConfigReader& inheriting) { used_.insert(inheriting.used_.begin(), inheriting.used_.end()); }
   /// Accepts a key that has no effect on what the model computes.
   void ignore(std::string_view key) { used_.emplace(key); }
-  /// Throws Unsupported for a key that is present and neither null nor false.
+  /// Throws Unsupported, with `expected`, unless a key has the value that the family computes with, which `holds` says,
+  /// or is allowed.
+  void expect(bool holds, std::string_view key, std::string_view expected);
+  /// Throws Unsupported for a key that is present and neither null nor false, unless it is allowed.
   void refuse(std::string_view key);
   /// Throws Unsupported for a key that was neither read nor ignored, is not a generic key of transformers'
   /// PretrainedConfig or of a known tool, is not allowed, and does not say that something is
@@ -59,6 +62,7 @@ class ConfigReader {
 
  private:
   const Json* find(std::string_view key);
+  bool is_allowed(std::string_view key) const;
   [[noreturn]] void wrong_type(std::string_view key, std::string_view expected, const Json& value) const;
 
   const Json* object_;

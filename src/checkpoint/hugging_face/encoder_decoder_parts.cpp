@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/hugging_face/config_json.h"
 
 namespace vitrine {
 namespace {
@@ -32,11 +33,25 @@ void add_attention(std::vector<TensorRule>& tensors, const TensorRule (&rules)[4
   tensors.insert(tensors.end(), std::begin(rules), std::end(rules));
 }
 
+/// Adds the encoder's tensors as those of a model that is the encoder alone.
+void add_encoder_alone(std::vector<TensorRule>& tensors) {
+  static std::set<std::string> names;  // of rules, which hold views
+  for (std::size_t i = 0, n = tensors.size(); i < n; ++i) {
+    TensorRule rule = tensors[i];
+    std::string ours(rule.ours.front());
+    if (!ours.starts_with("encoder.")) continue;
+    ours.replace(0, std::string_view("encoder.").size(), ours.starts_with("encoder.{l}") ? "blocks." : "");
+    rule.ours = {*names.insert(ours).first};
+    tensors.push_back(rule);
+  }
+}
+
 /// Uses the tables of sinusoids, the biases of the logits and the head that the file has.
 void adapt_bart(ModelConfig& model, const HasTensor& has) {
   if (model.embedding.sinusoid) {
-    model.embedding.position_table = has("model.decoder.embed_positions.weight");
-    model.encoder->embedding.position_table = has("model.encoder.embed_positions.weight");
+    const auto has_either = [&](const std::string& name) { return has("model." + name) || has(name); };
+    model.embedding.position_table = has_either("decoder.embed_positions.weight");
+    model.encoder->embedding.position_table = has_either("encoder.embed_positions.weight");
   }
   model.head.bias = has("final_logits_bias");
 }
@@ -90,44 +105,44 @@ Family bart_like(std::string_view model_type, std::string_view architecture, con
   family.read_config = [options](ConfigReader& c) { return read_bart(c, options); };
   family.adapt = adapt_bart;
   family.has_encoder = true;
-  family.prefixes = {""};
-  family.embedding = "model.shared.weight";
+  family.prefixes = {"model.", ""};
+  family.embedding = "{p}encoder.layers.0.fc1.weight";  // in every file: some have no shared embedding
   std::vector<TensorRule>& tensors = family.tensors;
   tensors = {
-      {"model.shared", {"embed"}},
-      {"model.encoder.embed_tokens", {"encoder.embed"}},
-      {"model.decoder.embed_tokens", {"decoder.embed"}},
-      {"model.encoder.embed_positions", {"encoder.pos_embed"}},
-      {"model.decoder.embed_positions", {"decoder.pos_embed"}},
-      {"model.encoder.layernorm_embedding", {"encoder.ln_embed"}},
-      {"model.decoder.layernorm_embedding", {"decoder.ln_embed"}},
-      {"model.encoder.layers.{l}.self_attn_layer_norm", {"encoder.{l}.ln1"}},
-      {"model.encoder.layers.{l}.fc1", {"encoder.{l}.mlp.w_up"}},
-      {"model.encoder.layers.{l}.fc2", {"encoder.{l}.mlp.w_down"}},
-      {"model.encoder.layers.{l}.final_layer_norm", {"encoder.{l}.ln2"}},
-      {"model.encoder.layer_norm", {"encoder.ln_final"}},
-      {"model.decoder.layers.{l}.self_attn_layer_norm", {"decoder.{l}.ln1"}},
-      {"model.decoder.layers.{l}.encoder_attn_layer_norm", {"decoder.{l}.ln2"}},
-      {"model.decoder.layers.{l}.fc1", {"decoder.{l}.mlp.w_up"}},
-      {"model.decoder.layers.{l}.fc2", {"decoder.{l}.mlp.w_down"}},
-      {"model.decoder.layers.{l}.final_layer_norm", {"decoder.{l}.ln3"}},
-      {"model.decoder.layer_norm", {"decoder.ln_final"}},
+      {"{p}shared", {"embed"}},
+      {"{p}encoder.embed_tokens", {"encoder.embed"}},
+      {"{p}decoder.embed_tokens", {"decoder.embed"}},
+      {"{p}encoder.embed_positions", {"encoder.pos_embed"}},
+      {"{p}decoder.embed_positions", {"decoder.pos_embed"}},
+      {"{p}encoder.layernorm_embedding", {"encoder.ln_embed"}},
+      {"{p}decoder.layernorm_embedding", {"decoder.ln_embed"}},
+      {"{p}encoder.layers.{l}.self_attn_layer_norm", {"encoder.{l}.ln1"}},
+      {"{p}encoder.layers.{l}.fc1", {"encoder.{l}.mlp.w_up"}},
+      {"{p}encoder.layers.{l}.fc2", {"encoder.{l}.mlp.w_down"}},
+      {"{p}encoder.layers.{l}.final_layer_norm", {"encoder.{l}.ln2"}},
+      {"{p}encoder.layer_norm", {"encoder.ln_final"}},
+      {"{p}decoder.layers.{l}.self_attn_layer_norm", {"decoder.{l}.ln1"}},
+      {"{p}decoder.layers.{l}.encoder_attn_layer_norm", {"decoder.{l}.ln2"}},
+      {"{p}decoder.layers.{l}.fc1", {"decoder.{l}.mlp.w_up"}},
+      {"{p}decoder.layers.{l}.fc2", {"decoder.{l}.mlp.w_down"}},
+      {"{p}decoder.layers.{l}.final_layer_norm", {"decoder.{l}.ln3"}},
+      {"{p}decoder.layer_norm", {"decoder.ln_final"}},
       {"lm_head", {"unembed"}},
   };
-  add_attention(tensors, {{"model.encoder.layers.{l}.self_attn.q_proj", {"encoder.{l}.attn.wq"}},
-                          {"model.encoder.layers.{l}.self_attn.k_proj", {"encoder.{l}.attn.wk"}},
-                          {"model.encoder.layers.{l}.self_attn.v_proj", {"encoder.{l}.attn.wv"}},
-                          {"model.encoder.layers.{l}.self_attn.out_proj", {"encoder.{l}.attn.wo"}}});
-  add_attention(tensors, {{"model.decoder.layers.{l}.self_attn.q_proj", {"decoder.{l}.attn.wq"}},
-                          {"model.decoder.layers.{l}.self_attn.k_proj", {"decoder.{l}.attn.wk"}},
-                          {"model.decoder.layers.{l}.self_attn.v_proj", {"decoder.{l}.attn.wv"}},
-                          {"model.decoder.layers.{l}.self_attn.out_proj", {"decoder.{l}.attn.wo"}}});
-  add_attention(tensors, {{"model.decoder.layers.{l}.encoder_attn.q_proj", {"decoder.{l}.cross_attn.wq"}},
-                          {"model.decoder.layers.{l}.encoder_attn.k_proj", {"decoder.{l}.cross_attn.wk"}},
-                          {"model.decoder.layers.{l}.encoder_attn.v_proj", {"decoder.{l}.cross_attn.wv"}},
-                          {"model.decoder.layers.{l}.encoder_attn.out_proj", {"decoder.{l}.cross_attn.wo"}}});
+  add_attention(tensors, {{"{p}encoder.layers.{l}.self_attn.q_proj", {"encoder.{l}.attn.wq"}},
+                          {"{p}encoder.layers.{l}.self_attn.k_proj", {"encoder.{l}.attn.wk"}},
+                          {"{p}encoder.layers.{l}.self_attn.v_proj", {"encoder.{l}.attn.wv"}},
+                          {"{p}encoder.layers.{l}.self_attn.out_proj", {"encoder.{l}.attn.wo"}}});
+  add_attention(tensors, {{"{p}decoder.layers.{l}.self_attn.q_proj", {"decoder.{l}.attn.wq"}},
+                          {"{p}decoder.layers.{l}.self_attn.k_proj", {"decoder.{l}.attn.wk"}},
+                          {"{p}decoder.layers.{l}.self_attn.v_proj", {"decoder.{l}.attn.wv"}},
+                          {"{p}decoder.layers.{l}.self_attn.out_proj", {"decoder.{l}.attn.wo"}}});
+  add_attention(tensors, {{"{p}decoder.layers.{l}.encoder_attn.q_proj", {"decoder.{l}.cross_attn.wq"}},
+                          {"{p}decoder.layers.{l}.encoder_attn.k_proj", {"decoder.{l}.cross_attn.wk"}},
+                          {"{p}decoder.layers.{l}.encoder_attn.v_proj", {"decoder.{l}.cross_attn.wv"}},
+                          {"{p}decoder.layers.{l}.encoder_attn.out_proj", {"decoder.{l}.cross_attn.wo"}}});
   // Other names of a shared embedding, of which a file may have any.
-  for (const std::string_view name : {"model.encoder.embed_tokens", "model.decoder.embed_tokens"}) {
+  for (const std::string_view name : {"{p}encoder.embed_tokens", "{p}decoder.embed_tokens"}) {
     TensorRule copy{name, {"embed"}};
     copy.is_copy = true;
     tensors.push_back(copy);
@@ -181,16 +196,24 @@ ModelConfig read_t5(ConfigReader& c, bool scales_tied_logits) {
   model.blocks.assign(static_cast<std::size_t>(n_decoder_layers), block_of(true));
   attention.bidirectional = true;
   model.encoder->blocks.assign(static_cast<std::size_t>(n_layers), block_of(false));
+  if (is_encoder_alone(c)) {
+    ModelConfig encoder;
+    static_cast<StackConfig&>(encoder) = *model.encoder;
+    encoder.has_head = false;
+    return encoder;
+  }
   return model;
 }
 
-Family t5_like(std::string_view model_type, std::string_view architecture, bool scales_tied_logits) {
+Family t5_like(std::string_view model_type, std::string_view architecture, std::string_view encoder_alone,
+               bool scales_tied_logits) {
   Family family;
   family.model_type = model_type;
   family.architecture = architecture;
   family.read_config = [scales_tied_logits](ConfigReader& c) { return read_t5(c, scales_tied_logits); };
   // tie_word_embeddings decides the scale of the logits; the head is the file's own, if it has one
   family.adapt = [](ModelConfig& model, const HasTensor& has) { model.head.tied = !has("lm_head.weight"); };
+  family.others = {encoder_alone};
   family.has_encoder = true;
   family.prefixes = {""};
   family.embedding = "shared.weight";
@@ -235,6 +258,7 @@ Family t5_like(std::string_view model_type, std::string_view architecture, bool 
                           {"decoder.block.{l}.layer.1.EncDecAttention.k", {"decoder.{l}.cross_attn.wk"}},
                           {"decoder.block.{l}.layer.1.EncDecAttention.v", {"decoder.{l}.cross_attn.wv"}},
                           {"decoder.block.{l}.layer.1.EncDecAttention.o", {"decoder.{l}.cross_attn.wo"}}});
+  add_encoder_alone(tensors);
   for (const std::string_view name : {"encoder.embed_tokens", "decoder.embed_tokens"}) {
     TensorRule copy{name, {"embed"}};
     copy.is_copy = true;
@@ -243,33 +267,6 @@ Family t5_like(std::string_view model_type, std::string_view architecture, bool 
   // of the first conversions; cross-attention has no bias
   family.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   family.keys = {{"n_layers", "num_layers"}, {"n_heads", "num_heads"}, {"head_dim", "d_kv"}};
-  return family;
-}
-
-Family t5_encoder_like(std::string_view model_type, std::string_view architecture) {
-  Family family = t5_like(model_type, architecture, false);
-  family.read_config = [](ConfigReader& c) {
-    ModelConfig model;
-    static_cast<StackConfig&>(model) = *read_t5(c, false).encoder;
-    model.has_head = false;
-    return model;
-  };
-  family.adapt = nullptr;
-  family.has_encoder = false;
-  static std::set<std::string> names;  // of rules, which hold views
-  std::vector<TensorRule> tensors;
-  for (TensorRule rule : family.tensors) {
-    std::string ours(rule.ours.front());
-    if (ours.starts_with("decoder.") || ours == "unembed") continue;
-    if (ours.starts_with("encoder.{l}")) {
-      ours.replace(0, std::string_view("encoder").size(), "blocks");
-    } else if (ours.starts_with("encoder.")) {
-      ours.erase(0, std::string_view("encoder.").size());
-    }
-    rule.ours = {*names.insert(ours).first};
-    tensors.push_back(rule);
-  }
-  family.tensors = std::move(tensors);
   return family;
 }
 

@@ -26,9 +26,9 @@ Family bart_like(std::string_view model_type, std::string_view architecture, con
 
 /// Reads T5's config.json. `scales_tied_logits`: tied logits are divided by √d_model.
 ModelConfig read_t5(ConfigReader& c, bool scales_tied_logits);
-/// A family with T5's tensor names.
-Family t5_like(std::string_view model_type, std::string_view architecture, bool scales_tied_logits);
-/// A family of the encoder alone, with the same tensor names: a model without a head.
-Family t5_encoder_like(std::string_view model_type, std::string_view architecture);
+/// A family with T5's tensor names. `encoder_alone` is the class of the encoder without the decoder: a model without a
+/// head.
+Family t5_like(std::string_view model_type, std::string_view architecture, std::string_view encoder_alone,
+               bool scales_tied_logits);
 
 }  // namespace vitrine

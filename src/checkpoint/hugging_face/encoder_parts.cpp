@@ -52,9 +52,7 @@ ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation
                           "pooler_size_per_head", "pooler_type"}) {
     c.ignore(key);  // of the first multilingual BERT; they have no effect
   }
-  if (const std::string positions = c.text_or("position_embedding_type", "absolute"); positions != "absolute") {
-    throw Unsupported(c.where(), "position_embedding_type \"{}\" is not supported", positions);
-  }
+  c.expect(c.text_or("position_embedding_type", "absolute") == "absolute", "position_embedding_type", "absolute");
   const Activation own = activation_named(c, c.text_or("hidden_act", "gelu"));
   ModelConfig model = read_encoder(
       c,

@@ -180,7 +180,8 @@ Activation activation_named(const ConfigReader& config, std::string_view name) {
   if (name == "relu") return Activation::relu;
   if (name == "tanh") return Activation::tanh;
   if (name == "relu2") return Activation::relu_squared;
-  throw Unsupported(config.where(), "activation \"{}\" is not supported", name);
+  throw Unsupported(config.where(), "activation \"{}\" is not supported ({} are)", name,
+                    fmt::join(words(Activation()), ", "));
 }
 
 void read_attention_bias(ConfigReader& c, ModelConfig& model) {
@@ -261,7 +262,7 @@ std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers
   }
   for (const std::string& type : types) {
     if (type != "sliding_attention" && type != "full_attention") {
-      throw Unsupported(config.where(), "layer type \"{}\" is not supported", type);
+      throw Unsupported(config.where(), "layer_types: expected full_attention or sliding_attention, got {}", type);
     }
     sliding.push_back(type == "sliding_attention");
   }

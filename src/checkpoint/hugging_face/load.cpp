@@ -118,7 +118,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 DType dtype_of(const StoredTensor& tensor, const std::string& name) {
   if (tensor.type) return *tensor.type;
-  throw Unsupported(tensor.file, "tensor {} is {}; F64, F32, F16 and BF16 are supported", name, tensor.dtype);
+  throw Unsupported(tensor.file, "tensor {} is {}; F64, F32, F16 and BF16 are supported: save it as one of these", name,
+                    tensor.dtype);
 }
 
 std::string_view prefix_of(const Family& family, const StoredTensors& tensors) {
@@ -374,10 +375,13 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
 Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& options) {
   const fs::path config_path = fs::path(folder) / "config.json";
   if (!may_exist(config_path) && may_exist(fs::path(folder) / "adapter_config.json")) {
-    throw Unsupported(folder, "expected a model, got an adapter (adapter_config.json): merge it into its base first");
+    throw Unsupported(
+        folder,
+        "expected a model, got an adapter (adapter_config.json): give its base, and this folder with --adapter");
   }
   if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
-  const Json json = read_json_file(config_path.string());
+  const Json json =
+      with_allowed_class(read_json_file(config_path.string()), config_path.string(), options.allowed_config_keys);
   const Family& family = family_of(json, config_path.string());
   read_model_config(family, json, config_path.string(), options.allowed_config_keys);  // its errors come first
   Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);

@@ -23,16 +23,19 @@ std::string read_pooling(const std::string& path, bool& pools_prompt) {
   const Json json = read_json_file(path);
   ConfigReader c(json, path);
   pools_prompt = c.flag_or("include_prompt", true);
-  for (const char* key : {"pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"}) c.refuse(key);
+  for (const char* key : {"pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"}) {
+    if (c.flag_or(key, false)) throw Unsupported(path, "{} is not supported (cls, mean, max and lasttoken are)", key);
+  }
   if (const std::string mode = c.text_or("pooling_mode", ""); !mode.empty()) {
     if (mode == "lasttoken") return "last";
     if (mode == "cls" || mode == "mean" || mode == "max") return mode;
-    throw Unsupported(path, "pooling_mode \"{}\" is not supported", mode);
+    throw Unsupported(path, "pooling_mode \"{}\" is not supported (cls, mean, max and lasttoken are)", mode);
   }
   std::string found;
   for (const auto& [key, name] : kModes) {
     if (!c.flag_or(key, false)) continue;
-    if (!found.empty()) throw Unsupported(path, "{} and {} together are not supported", found, name);
+    if (!found.empty())
+      throw Unsupported(path, "{} and {} together are not supported: leave one of them true", found, name);
     found = name;
   }
   if (found.empty()) throw BadCheckpoint(path, "expected a pooling mode");
@@ -56,7 +59,8 @@ void read_modules(const std::string& folder, SentenceConfig& config) {
     } else if (kind == "Normalize") {
       config.normalize = true;
     } else if (kind != "Transformer") {
-      throw Unsupported(modules.string(), "module {} is not supported", type);
+      throw Unsupported(modules.string(),
+                        "module {} is not supported: without it in this list, the vectors are those before it", type);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "tokenizer/algorithms/bpe.h"
@@ -33,7 +34,8 @@ constexpr std::string_view kControlPieces[] = {
 void check_count(const GgufMetadata& metadata, std::string_view key, std::uint64_t n_tokens) {
   const GgufValue* value = metadata.find(key);
   if (value != nullptr && value->count != n_tokens) {
-    throw BadCheckpoint(metadata.path(), "expected {} elements in {}, got {}", n_tokens, key, value->count);
+    throw BadCheckpoint(metadata.path(), "expected {} elements in {}, got {}; --tokenizer gives another tokenizer",
+                        n_tokens, key, value->count);
   }
 }
 
@@ -71,15 +73,6 @@ std::vector<GgufVocabulary::Piece> read_pieces(const GgufMetadata& metadata) {
   return pieces;
 }
 
-std::optional<std::int32_t> read_id(const GgufMetadata& metadata, std::string_view key, std::size_t n_tokens) {
-  const auto id = metadata.integer(key);
-  if (!id) return std::nullopt;
-  if (*id < 0 || static_cast<std::uint64_t>(*id) >= n_tokens) {
-    throw BadCheckpoint(metadata.path(), "expected an id from 0 to {} for {}, got {}", n_tokens - 1, key, *id);
-  }
-  return static_cast<std::int32_t>(*id);
-}
-
 /// The ids of one of vitrine's own keys.
 std::vector<std::size_t> own_ids(const GgufMetadata& metadata, const char* key, std::size_t n_tokens) {
   std::vector<std::size_t> ids;
@@ -99,7 +92,7 @@ void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVoca
     v.stop_ids.push_back(static_cast<std::int32_t>(id));
   }
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (const auto id = read_id(metadata, key, v.pieces.size())) v.stop_ids.push_back(*id);
+    if (const auto id = gguf_special_id(metadata, key, v.pieces.size())) v.stop_ids.push_back(*id);
   }
   const auto make_control = [&](std::string_view text) -> std::optional<std::int32_t> {
     const std::int32_t id = ids.find(text);
@@ -150,14 +143,15 @@ GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
   for (std::size_t i = 0; i < v.pieces.size(); ++i) {
     const std::string& text = v.pieces[i].text;
     if (ids.add(text, static_cast<std::int32_t>(i))) continue;
-    throw BadCheckpoint(metadata.path(), "tokens {} and {} have the same text", ids.find(text), i);
+    throw BadCheckpoint(metadata.path(), "tokens {} and {} have the same text; --tokenizer gives another tokenizer",
+                        ids.find(text), i);
   }
   const auto standard = [&](std::int32_t id) -> std::optional<std::int32_t> {
     if (!is_spm || static_cast<std::size_t>(id) >= v.pieces.size()) return std::nullopt;
     return id;
   };
   const auto id = [&](const char* key, std::int32_t usual) {
-    const auto given = read_id(metadata, key, v.pieces.size());
+    const auto given = gguf_special_id(metadata, key, v.pieces.size());
     return given ? given : standard(usual);
   };
   v.bos = id("tokenizer.ggml.bos_token_id", 1);
@@ -170,7 +164,31 @@ GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
   return v;
 }
 
+/// The id at `key`, also if it is not in any vocabulary; none if the key is absent.
+std::optional<std::int64_t> any_id(const GgufMetadata& metadata, std::string_view key) {
+  const GgufValue* const value = metadata.find(key);
+  const bool is_huge = value != nullptr && value->type == GgufType::u64 && value->bytes.back() >= std::byte{0x80};
+  return is_huge ? std::numeric_limits<std::int64_t>::max() : metadata.integer(key);
+}
+
 }  // namespace
+
+std::optional<std::int32_t> gguf_special_id(const GgufMetadata& metadata, std::string_view key, std::size_t n_tokens) {
+  const auto id = any_id(metadata, key);
+  if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= n_tokens) return std::nullopt;
+  return static_cast<std::int32_t>(*id);
+}
+
+std::vector<std::string> gguf_ignored_ids(const GgufMetadata& metadata, std::size_t n_tokens) {
+  std::vector<std::string> notes;
+  for (const auto& [key, value] : metadata.values()) {
+    if (!key.starts_with("tokenizer.ggml.") || !key.ends_with("_token_id")) continue;
+    if (gguf_special_id(metadata, key, n_tokens)) continue;
+    notes.push_back(fmt::format("{} is ignored: {} is not an id of the vocabulary of {} tokens", key,
+                                any_id(metadata, key).value(), n_tokens));
+  }
+  return notes;
+}
 
 std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata) {
   const auto kind = metadata.string("tokenizer.ggml.model");
@@ -187,10 +205,18 @@ std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadat
   v.add_bos = metadata.boolean("tokenizer.ggml.add_bos_token").value_or(is_spm || rule->add_bos);
   v.add_eos = metadata.boolean("tokenizer.ggml.add_eos_token").value_or(false);
   v.add_space_prefix = metadata.boolean("tokenizer.ggml.add_space_prefix").value_or(is_spm);
-  if ((v.add_bos && !v.bos) || (v.add_eos && !v.eos)) {
-    throw BadCheckpoint(metadata.path(), "expected the id of {}, which is added to texts, got none",
-                        v.add_bos && !v.bos ? "BOS" : "EOS");
-  }
+  const auto check_added = [&](bool& adds, std::optional<std::int32_t> id, const char* key) {
+    if (!adds || id) return;
+    if (metadata.find(key) == nullptr) {
+      throw BadCheckpoint(metadata.path(),
+                          "expected {}, the id of a token that is added to texts, got none; --tokenizer gives another "
+                          "tokenizer",
+                          key);
+    }
+    adds = false;  // it is not in the vocabulary
+  };
+  check_added(v.add_bos, v.bos, "tokenizer.ggml.bos_token_id");
+  check_added(v.add_eos, v.eos, "tokenizer.ggml.eos_token_id");
   if (is_spm) return make_gguf_spm_tokenizer(std::move(v), metadata.path());
   const GgufValue* merges = metadata.find("tokenizer.ggml.merges");
   if (merges == nullptr) throw BadCheckpoint(metadata.path(), "expected tokenizer.ggml.merges, got none");

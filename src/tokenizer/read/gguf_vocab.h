@@ -43,6 +43,11 @@ struct GgufVocabulary {
   std::vector<std::int32_t> stop_ids;  ///< Ascending.
 };
 
+/// The id of a special token, of any integer type. An id that is not one of the `n_tokens` is ignored, as in llama.cpp.
+std::optional<std::int32_t> gguf_special_id(const GgufMetadata& metadata, std::string_view key, std::size_t n_tokens);
+/// A line for each id of a special token that is ignored.
+std::vector<std::string> gguf_ignored_ids(const GgufMetadata& metadata, std::size_t n_tokens);
+
 /// Reads the tokenizer of a GGUF file. Throws BadInput if it has none, BadCheckpoint if it is malformed, Unsupported
 /// for unknown kinds and pre-tokenizers.
 std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata);
