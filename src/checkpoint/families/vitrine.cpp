@@ -5,6 +5,9 @@
 // decide which there are, are below. docs/config.md has them all, by own_config_keys().
 #include <algorithm>
 #include <cmath>
+#include <span>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"

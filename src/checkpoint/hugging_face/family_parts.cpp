@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 
+#include <fmt/format.h>
 
 #include "base/error.h"
 
