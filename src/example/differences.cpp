@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "model/mixers/experts/sites.h"
 #include "model/mixers/ffn/sites.h"
+#include "ops/attention_sites.h"
 
 namespace vitrine {
 namespace {
@@ -42,7 +43,7 @@ Row solve(Square m, Row y) {
   return y;
 }
 
-/// Records what changes across a kink: which ReLUs are active, and which experts are chosen.
+/// Records what changes across a kink: which ReLUs are active, which experts are chosen, and which q, k, v are clipped.
 class Choices : public Taps {
  public:
   explicit Choices(const ModelConfig& config) : config_(config) {}
@@ -51,23 +52,35 @@ class Choices : public Taps {
     if (id.layer < 0) return false;
     if (id.site == ExpertSite::expert_indices) return true;
     if (!config_.layers.empty()) return false;
+    if (clip(id)) return true;
     const BlockConfig& block = config_.blocks[static_cast<std::size_t>(id.layer)];
     const auto* const moe = find<MoeConfig>(block);
     const auto* const dense = moe != nullptr ? &moe->expert : find<DenseConfig>(block);
     if (dense == nullptr) return false;
     const DenseConfig& ffn = *dense;
-    if (ffn.activation != Activation::relu) return false;
+    if (ffn.activation != Activation::relu && ffn.activation != Activation::relu_squared) return false;
     return id.site == FfnSite::mlp_pre || id.site == (ffn.gated ? ExpertSite::expert_gate : ExpertSite::expert_pre);
   }
   Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
     const bool is_expert = id.site == ExpertSite::expert_indices;
-    for (const float x : value.values()) made.push_back(is_expert ? x : x > 0 ? 1.0f : 0.0f);
+    const std::optional<float> limit = clip(id);
+    for (const float x : value.values()) {
+      const bool is_beyond = limit ? std::abs(x) >= *limit : x > 0;
+      made.push_back(is_expert ? x : is_beyond ? 1.0f : 0.0f);
+    }
     return value;
   }
 
   std::vector<float> made;
 
  private:
+  /// The number to which a site's elements are clamped.
+  std::optional<float> clip(const SiteId& id) const {
+    if (id.site != AttentionSite::q && id.site != AttentionSite::k && id.site != AttentionSite::v) return {};
+    const AttentionConfig* const attention = attention_of(config_, static_cast<std::size_t>(id.layer));
+    return attention != nullptr ? attention->qkv_clip : std::nullopt;
+  }
+
   const ModelConfig& config_;
 };
 

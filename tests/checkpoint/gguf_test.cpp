@@ -9,7 +9,9 @@
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/hostile_folder.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/param_rows.h"
+#include "checkpoint/presets.h"
 #include "model/norms.h"
 #include "quant/block_format.h"
 #include "support/data.h"
@@ -90,6 +92,27 @@ TEST_P(GgufOfGolden, IsTheSameModel) {
 
 INSTANTIATE_TEST_SUITE_P(All, GgufOfGolden, testing::ValuesIn(golden_cases()),
                          [](const auto& param_info) { return param_info.param; });
+
+/// The published sizes of a model whose windows are in three of four layers: GGUF has a flag for each layer.
+TEST(GgufConfig, LayersWithAWindowAreFlags) {
+  const Json json = preset_or_config("olmo-3-7b");
+  const ModelConfig config = read_model_config(family_of(json, "test"), json, "test");
+  const GgufArchitecture& architecture = gguf_architecture_of("olmo3", "test");
+  GgufKeys keys = gguf_config_keys(architecture, config);
+  keys.add("general.architecture", "olmo2");
+  const TempFolder folder;
+  GgufWriter writer(folder / "model.gguf");
+  for (const char* tensor : {"token_embd.weight", "output.weight"}) {
+    writer.add_tensor(tensor, {config.vocab_size, config.d_model}, 0, 4 * config.vocab_size * config.d_model);
+  }
+  const std::string header = writer.header(keys);
+  EXPECT_NO_THROW(check_round_trip(architecture, header, {}, config, "test"));
+  const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), "test");
+  const auto flags = metadata.booleans("olmo2.attention.sliding_window_pattern");
+  ASSERT_TRUE(flags.has_value());
+  for (std::size_t layer = 0; layer < 32; ++layer) EXPECT_EQ((*flags)[layer], layer % 4 != 3) << layer;
+  EXPECT_EQ(&gguf_architecture(metadata), &architecture);
+}
 
 /// Goldens that GGUF cannot express, without the features for which it has no keys.
 struct Changed {

@@ -34,6 +34,7 @@ Json much() {
               {"rope_fraction", 0.5},  {"rope_interleaved", true},
               {"norm_bias", true},     {"norm", "layer"},
               {"norm_place", "both"},  {"qk_norm", "head_own_weight"},
+              {"qkv_clip", 3.0},       {"qk_norm_after_rope", true},
               {"qkv_bias", true},      {"out_bias", true},
               {"ffn_bias", true},      {"head_bias", true},
               {"n_experts", 4},        {"top_k", 2},
@@ -94,6 +95,26 @@ TEST(OwnFamily, DescribesPublishedFamilies) {
                            {"parallel", true},
                            {"rope_fraction", 0.25}})),
             published("pythia-160m", {}));
+  EXPECT_EQ(config_of(own({{"norm", "layer"},
+                           {"norm_bias", true},
+                           {"norm_weight_offset", 1},
+                           {"activation", "relu2"},
+                           {"gated", false},
+                           {"rope_fraction", 0.5}})),
+            published("nemotron-mini-4b", {"n_kv_heads=4", "head_dim=16"}));
+  const auto read = [](Json json) {
+    json.update({{"hidden_size", 64},
+                 {"num_hidden_layers", 4},
+                 {"num_attention_heads", 4},
+                 {"vocab_size", 300},
+                 {"max_position_embeddings", 128},
+                 {"intermediate_size", 96}});
+    return config_of(json);
+  };
+  EXPECT_EQ(config_of(own({{"norm", "layer"}, {"norm_weight", false}, {"qkv_clip", 0.5}})),
+            read({{"model_type", "olmo"}, {"clip_qkv", 0.5}}));
+  EXPECT_EQ(config_of(own({{"qk_norm", "head"}, {"qk_norm_after_rope", true}})),
+            read({{"model_type", "hunyuan_v1_dense"}}));
   EXPECT_TRUE(attention_of(config_of(own({{"qk_norm", "head_own_weight"}, {"norm", "layer"}})), 0)->qk_norm ==
               attention_of(published("command-r-plus", {"n_kv_heads=4"}), 0)->qk_norm);
 }

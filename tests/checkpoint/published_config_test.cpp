@@ -38,6 +38,15 @@ constexpr Published kPublished[] = {
       "layer_norm_epsilon": 0.5, "scale_attention_softmax_in_fp32": true, "scale_attn_weights": true})"},
     {"falcon_11b", "falcon_new", R"({"ff_factor": 4})"},
     {"gemma_2_9b", "gemma2", R"({"sliding_window_size": 4096})"},
+    {"olmo_3", "olmo3", R"({"rope_parameters": null, "rope_theta": 1000, "rope_scaling": {"rope_type": "yarn",
+      "factor": 4.0, "beta_fast": 4.0, "beta_slow": 0.5, "attention_factor": 1.2,
+      "original_max_position_embeddings": 16}})"},
+    {"hunyuan_7b", "hunyuan_v1_dense", R"({"add_classification_head": false, "class_num": 0, "dense_list": [4096, 0],
+      "im_end_id": 5, "im_start_id": 4, "org_vocab_size": 29, "pad_id": 0, "pool_type": "last", "q_lora_rank": null,
+      "text_end_id": 7, "text_start_id": 6, "use_rotary_pos_emb": true})"},
+    {"internlm3_of_transformers", "internlm3",
+     R"({"bias": null, "qkv_bias": null, "attention_bias": true, "mlp_bias": true})"},
+    {"exaone_4_32b", "exaone4", R"({"sliding_window_pattern": "LLLG"})"},
     {"command_r", "cohere", R"({"model_max_length": 131072})"},
 };
 
@@ -63,6 +72,11 @@ TEST(PublishedRefusals, KeysThatWouldChangeTheForward) {
   expect_refused("phi3_short", R"({"full_attn_mod": 2})", "full_attn_mod");
   expect_refused("phi3_short", R"({"interpolate_factor": 2})", "interpolate_factor");
   expect_refused("starcoder2", R"({"scale_attn_weights": false})", "scale_attn_weights");
+  expect_refused("hunyuan_v1_dense", R"({"use_cla": true})", "use_cla");
+  expect_refused("hunyuan_v1_dense", R"({"use_qk_norm": false})", "use_qk_norm");
+  expect_refused("hunyuan_v1_dense", R"({"norm_type": "layer"})", "norm_type");
+  expect_refused("internlm3", R"({"bias": false})", "qkv_bias and bias");
+  expect_refused("olmo", R"({"layer_norm_eps": 1e-06})", "layer_norm_eps");
 }
 
 /// LongRoPE's magnitude depends on the context, which defaults to that of the family.

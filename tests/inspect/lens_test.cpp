@@ -45,7 +45,8 @@ std::vector<double> logits_in_double(const Model& model, std::span<const float> 
     const NormParams& w = model.params().final_norm;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
-      x[i] = (x[i] - mean) / scale * (static_cast<double>(c.final_norm->weight_offset) + element(w.weight.view, 0, at));
+      x[i] = (x[i] - mean) / scale;
+      if (w.weight.present()) x[i] *= static_cast<double>(c.final_norm->weight_offset) + element(w.weight.view, 0, at);
       if (w.bias.present()) x[i] += element(w.bias.view, 0, at);
     }
   }
