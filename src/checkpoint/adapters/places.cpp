@@ -116,7 +116,7 @@ std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat forma
 std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format) {
   const Form form = form_of(base, format);
   // A model without a head is the module that others hold under a prefix.
-  const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : form.prefixes.back();
+  const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : "";
   const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base.family, "adapter").fused_qkv;
   Lister lister(base, form);
   for (const TensorRule& rule : form.rules) {

@@ -32,6 +32,7 @@ Family gemma3_family() {
     }
     return model;
   });
+  family.others = {"Gemma3TextModel"};
   add_four_norms(family);
   return family;
 }

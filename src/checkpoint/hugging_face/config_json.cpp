@@ -73,7 +73,10 @@ const Family& family_of(const Json& config, const std::string& where) {
 Json with_allowed_class(Json config, const std::string& where, const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), "architectures") == allowed.end()) return config;
   const Family& family = family_of_type(config, where);
-  if (!fits(family, config)) config["architectures"] = {base_of(family.architecture)};
+  if (fits(family, config)) return config;
+  const bool is_encoder =
+      family.has_encoder && !family.others.empty() && config.value("is_encoder_decoder", Json()) == false;
+  config["architectures"] = {is_encoder ? std::string(family.others.front()) : base_of(family.architecture)};
   return config;
 }
 

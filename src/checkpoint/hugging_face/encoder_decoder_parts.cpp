@@ -215,24 +215,24 @@ Family t5_like(std::string_view model_type, std::string_view architecture, std::
   family.adapt = [](ModelConfig& model, const HasTensor& has) { model.head.tied = !has("lm_head.weight"); };
   family.others = {encoder_alone};
   family.has_encoder = true;
-  family.prefixes = {""};
-  family.embedding = "shared.weight";
+  family.prefixes = {"", "transformer."};
+  family.embedding = "{p}shared.weight";
   std::vector<TensorRule>& tensors = family.tensors;
   tensors = {
-      {"shared", {"embed"}},
-      {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias", {"encoder.rel_bias"}},
-      {"encoder.block.{l}.layer.0.layer_norm", {"encoder.{l}.ln1"}},
-      {"encoder.block.{l}.layer.1.layer_norm", {"encoder.{l}.ln2"}},
-      {"encoder.block.{l}.layer.1.DenseReluDense.wi_0", {"encoder.{l}.mlp.w_gate"}},
-      {"encoder.block.{l}.layer.1.DenseReluDense.wo", {"encoder.{l}.mlp.w_down"}},
-      {"encoder.final_layer_norm", {"encoder.ln_final"}},
-      {"decoder.block.0.layer.0.SelfAttention.relative_attention_bias", {"decoder.rel_bias"}},
-      {"decoder.block.{l}.layer.0.layer_norm", {"decoder.{l}.ln1"}},
-      {"decoder.block.{l}.layer.1.layer_norm", {"decoder.{l}.ln2"}},
-      {"decoder.block.{l}.layer.2.layer_norm", {"decoder.{l}.ln3"}},
-      {"decoder.block.{l}.layer.2.DenseReluDense.wi_0", {"decoder.{l}.mlp.w_gate"}},
-      {"decoder.block.{l}.layer.2.DenseReluDense.wo", {"decoder.{l}.mlp.w_down"}},
-      {"decoder.final_layer_norm", {"decoder.ln_final"}},
+      {"{p}shared", {"embed"}},
+      {"{p}encoder.block.0.layer.0.SelfAttention.relative_attention_bias", {"encoder.rel_bias"}},
+      {"{p}encoder.block.{l}.layer.0.layer_norm", {"encoder.{l}.ln1"}},
+      {"{p}encoder.block.{l}.layer.1.layer_norm", {"encoder.{l}.ln2"}},
+      {"{p}encoder.block.{l}.layer.1.DenseReluDense.wi_0", {"encoder.{l}.mlp.w_gate"}},
+      {"{p}encoder.block.{l}.layer.1.DenseReluDense.wo", {"encoder.{l}.mlp.w_down"}},
+      {"{p}encoder.final_layer_norm", {"encoder.ln_final"}},
+      {"{p}decoder.block.0.layer.0.SelfAttention.relative_attention_bias", {"decoder.rel_bias"}},
+      {"{p}decoder.block.{l}.layer.0.layer_norm", {"decoder.{l}.ln1"}},
+      {"{p}decoder.block.{l}.layer.1.layer_norm", {"decoder.{l}.ln2"}},
+      {"{p}decoder.block.{l}.layer.2.layer_norm", {"decoder.{l}.ln3"}},
+      {"{p}decoder.block.{l}.layer.2.DenseReluDense.wi_0", {"decoder.{l}.mlp.w_gate"}},
+      {"{p}decoder.block.{l}.layer.2.DenseReluDense.wo", {"decoder.{l}.mlp.w_down"}},
+      {"{p}decoder.final_layer_norm", {"decoder.ln_final"}},
       {"lm_head", {"unembed"}},
   };
   const auto is_gated = [](const BlockConfig& block) { return find<DenseConfig>(block)->gated; };
@@ -242,30 +242,30 @@ Family t5_like(std::string_view model_type, std::string_view architecture, std::
     rule.applies = applies;
     tensors.push_back(rule);
   };
-  add_up("encoder.block.{l}.layer.1.DenseReluDense.wi_1", "encoder.{l}.mlp.w_up", is_gated);
-  add_up("encoder.block.{l}.layer.1.DenseReluDense.wi", "encoder.{l}.mlp.w_up", is_plain);
-  add_up("decoder.block.{l}.layer.2.DenseReluDense.wi_1", "decoder.{l}.mlp.w_up", is_gated);
-  add_up("decoder.block.{l}.layer.2.DenseReluDense.wi", "decoder.{l}.mlp.w_up", is_plain);
-  add_attention(tensors, {{"encoder.block.{l}.layer.0.SelfAttention.q", {"encoder.{l}.attn.wq"}},
-                          {"encoder.block.{l}.layer.0.SelfAttention.k", {"encoder.{l}.attn.wk"}},
-                          {"encoder.block.{l}.layer.0.SelfAttention.v", {"encoder.{l}.attn.wv"}},
-                          {"encoder.block.{l}.layer.0.SelfAttention.o", {"encoder.{l}.attn.wo"}}});
-  add_attention(tensors, {{"decoder.block.{l}.layer.0.SelfAttention.q", {"decoder.{l}.attn.wq"}},
-                          {"decoder.block.{l}.layer.0.SelfAttention.k", {"decoder.{l}.attn.wk"}},
-                          {"decoder.block.{l}.layer.0.SelfAttention.v", {"decoder.{l}.attn.wv"}},
-                          {"decoder.block.{l}.layer.0.SelfAttention.o", {"decoder.{l}.attn.wo"}}});
-  add_attention(tensors, {{"decoder.block.{l}.layer.1.EncDecAttention.q", {"decoder.{l}.cross_attn.wq"}},
-                          {"decoder.block.{l}.layer.1.EncDecAttention.k", {"decoder.{l}.cross_attn.wk"}},
-                          {"decoder.block.{l}.layer.1.EncDecAttention.v", {"decoder.{l}.cross_attn.wv"}},
-                          {"decoder.block.{l}.layer.1.EncDecAttention.o", {"decoder.{l}.cross_attn.wo"}}});
+  add_up("{p}encoder.block.{l}.layer.1.DenseReluDense.wi_1", "encoder.{l}.mlp.w_up", is_gated);
+  add_up("{p}encoder.block.{l}.layer.1.DenseReluDense.wi", "encoder.{l}.mlp.w_up", is_plain);
+  add_up("{p}decoder.block.{l}.layer.2.DenseReluDense.wi_1", "decoder.{l}.mlp.w_up", is_gated);
+  add_up("{p}decoder.block.{l}.layer.2.DenseReluDense.wi", "decoder.{l}.mlp.w_up", is_plain);
+  add_attention(tensors, {{"{p}encoder.block.{l}.layer.0.SelfAttention.q", {"encoder.{l}.attn.wq"}},
+                          {"{p}encoder.block.{l}.layer.0.SelfAttention.k", {"encoder.{l}.attn.wk"}},
+                          {"{p}encoder.block.{l}.layer.0.SelfAttention.v", {"encoder.{l}.attn.wv"}},
+                          {"{p}encoder.block.{l}.layer.0.SelfAttention.o", {"encoder.{l}.attn.wo"}}});
+  add_attention(tensors, {{"{p}decoder.block.{l}.layer.0.SelfAttention.q", {"decoder.{l}.attn.wq"}},
+                          {"{p}decoder.block.{l}.layer.0.SelfAttention.k", {"decoder.{l}.attn.wk"}},
+                          {"{p}decoder.block.{l}.layer.0.SelfAttention.v", {"decoder.{l}.attn.wv"}},
+                          {"{p}decoder.block.{l}.layer.0.SelfAttention.o", {"decoder.{l}.attn.wo"}}});
+  add_attention(tensors, {{"{p}decoder.block.{l}.layer.1.EncDecAttention.q", {"decoder.{l}.cross_attn.wq"}},
+                          {"{p}decoder.block.{l}.layer.1.EncDecAttention.k", {"decoder.{l}.cross_attn.wk"}},
+                          {"{p}decoder.block.{l}.layer.1.EncDecAttention.v", {"decoder.{l}.cross_attn.wv"}},
+                          {"{p}decoder.block.{l}.layer.1.EncDecAttention.o", {"decoder.{l}.cross_attn.wo"}}});
   add_encoder_alone(tensors);
-  for (const std::string_view name : {"encoder.embed_tokens", "decoder.embed_tokens"}) {
+  for (const std::string_view name : {"{p}encoder.embed_tokens", "{p}decoder.embed_tokens"}) {
     TensorRule copy{name, {"embed"}};
     copy.is_copy = true;
     tensors.push_back(copy);
   }
   // of the first conversions; cross-attention has no bias
-  family.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
+  family.ignored = {"{p}decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   family.keys = {{"n_layers", "num_layers"}, {"n_heads", "num_heads"}, {"head_dim", "d_kv"}};
   return family;
 }

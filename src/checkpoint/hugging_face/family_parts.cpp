@@ -27,7 +27,7 @@ Family decoder_family(std::string_view model_type, std::string_view architecture
   family.model_type = model_type;
   family.architecture = architecture;
   family.read_config = std::move(read_config);
-  family.prefixes = {"model.", ""};
+  family.prefixes = {"model.", "", "transformer."};
   family.embedding = "{p}embed_tokens.weight";
   family.tensors = {
       {"{p}embed_tokens", {"embed"}},
