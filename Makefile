@@ -85,6 +85,7 @@ web:
 page-test: packages
 	@command -v chromium >/dev/null || tools/install_packages.sh tools/page_packages.txt
 	@$(MAKE) --no-print-directory all
+	@tools/with_node.sh node smallest_test.mjs ../build/vitrine
 	@tools/with_node.sh node page_test.mjs ../build/vitrine
 
 # The build looks for Open MPI when it is configured.

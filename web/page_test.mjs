@@ -2,23 +2,11 @@
 //
 // Every number that a page shows equals that of trace and predict; nothing is requested, printed or executed; there is no
 // finding of axe and no sideways scrolling; keys and links work.
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, existsSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { browser, check, drawAll, finish, folder, json, open, run } from "./test_browser.mjs";
 
-const vitrine = process.argv[2] ?? "../build/vitrine";
-const folder = mkdtempSync(join(tmpdir(), "vitrine-page-"));
 const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-let passed = 0, failed = 0;
-
-function check(ok, what) {
-  ok ? ++passed : ++failed;
-  if (!ok) console.log(`FAILED: ${what}`);
-}
-const run = (...args) => execFileSync(vitrine, args, { encoding: "utf8", maxBuffer: 1 << 28 });
-const json = (...args) => JSON.parse(run(...args, "--json"));
 
 function safetensors(path) {
   const bytes = readFileSync(path);
@@ -42,27 +30,6 @@ const cases = [
   { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
   ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
 ];
-
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-
-async function open(file, { width = 1280, scheme = "light", hash = "" } = {}) {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme });
-  const page = await context.newPage();
-  const events = [];
-  page.on("console", (m) => events.push(`console: ${m.text()}`));
-  page.on("pageerror", (e) => events.push(`error: ${e.message}`));
-  page.on("dialog", (d) => { events.push("a dialog"); void d.dismiss(); });
-  page.on("request", (r) => r.url().startsWith("file:") && r.isNavigationRequest() || events.push(`request: ${r.url()}`));
-  await page.goto(`file://${file}${hash}`);
-  await page.waitForSelector("html[data-ready]", { timeout: 30000 });
-  return { page, events, close: () => context.close() };
-}
-
-async function drawAll(page) {
-  await page.evaluate(() => dispatchEvent(new Event("vitrine-show-all")));
-  await page.waitForFunction(() => !document.querySelector("figure:not([data-drawn]):not([data-absent])"), null, { timeout: 30000 });
-  await page.waitForTimeout(300);
-}
 
 /// Marks whose number is not that of values(), and bars that are not as long as their values.
 const wrongMarks = () => window.vitrine.ready.then(async () => {
@@ -336,7 +303,4 @@ for (const n of [512, 128]) {
   }
 }
 
-await browser.close();
-rmSync(folder, { recursive: true });
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed === 0 ? 0 : 1);
+await finish();

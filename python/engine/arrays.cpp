@@ -42,10 +42,4 @@ Prompt prompt_of(const nb::object& prompt) {
   return std::vector<std::int32_t>(ids.data(), ids.data() + ids.size());
 }
 
-void raise_bad_input(const std::string& message) {
-  const nb::object type = nb::module_::import_("vitrine._errors").attr("BadInput");
-  PyErr_SetObject(type.ptr(), text_of(message).ptr());
-  throw nb::python_error();
-}
-
 }  // namespace vitrine::python

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <optional>
 
 #include "engine.h"
@@ -30,14 +29,6 @@ Values ask(const nb::object& function, const std::string& name, std::span<const 
   return values;
 }
 
-/// Python objects that the engine may release without the GIL.
-std::shared_ptr<nb::object> shared(const nb::object& object) {
-  return {new nb::object(object), [](nb::object* p) {
-            const nb::gil_scoped_acquire gil;
-            delete p;
-          }};
-}
-
 /// The logits `[B · T, V]`, or None. `tap` and `on_gradient` are called with (name, array) and return an array to go on
 /// with, or None.
 nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& tap, std::vector<std::string> sites,
@@ -49,20 +40,22 @@ nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& t
     options.watch = {.sites = std::move(sites),
                      .tap = [function = shared(tap)](const std::string& name, std::span<const std::int64_t> shape,
                                                      std::span<const float> value, std::span<float> replacement) {
-                       const nb::gil_scoped_acquire gil;
-                       const Values values = ask(*function, name, shape, value);
-                       if (!values.is_valid()) return false;
-                       std::copy_n(values.data(), values.size(), replacement.data());
-                       return true;
+                       return with_gil([&] {
+                         const Values values = ask(*function, name, shape, value);
+                         if (!values.is_valid()) return false;
+                         std::copy_n(values.data(), values.size(), replacement.data());
+                         return true;
+                       });
                      }};
   }
   if (!on_gradient.is_none()) {
     options.gradient_sites = std::move(gradient_sites);
     options.on_gradient = [function = shared(on_gradient)](const std::string& name, std::span<float> gradient,
                                                            std::span<const std::int64_t> shape) {
-      const nb::gil_scoped_acquire gil;
-      const Values values = ask(*function, name, shape, gradient);
-      if (values.is_valid()) std::copy_n(values.data(), values.size(), gradient.data());
+      with_gil([&] {
+        const Values values = ask(*function, name, shape, gradient);
+        if (values.is_valid()) std::copy_n(values.data(), values.size(), gradient.data());
+      });
     };
   }
   Values gradients;
@@ -78,9 +71,8 @@ nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& t
   }
   if (!on_stream_gradient.is_none()) {
     options.on_stream_gradient = [function = shared(on_stream_gradient)](std::span<const float> gradient) {
-      const nb::gil_scoped_acquire gil;
       const std::int64_t shape[] = {static_cast<std::int64_t>(gradient.size())};
-      ask(*function, "stream", shape, gradient);
+      with_gil([&] { ask(*function, "stream", shape, gradient); });
     };
   }
   nb::object logits = nb::none();
@@ -90,7 +82,7 @@ nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& t
     logits = new_array(shape, memory);
     options.logits = {memory, static_cast<std::size_t>(shape[0] * shape[1])};
   }
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   model.run({ids.data(), ids.size()}, static_cast<std::int64_t>(ids.shape(0)), options);
   return logits;
 }
@@ -98,7 +90,7 @@ nb::object run(const LanguageModel& model, const Batch& ids, const nb::object& t
 nb::object parameter(const LanguageModel& model, const std::string& name) {
   NamedValue value;
   {
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     value = model.parameter(name);
   }
   return array_of(std::move(value.values), value.shape);

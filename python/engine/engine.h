@@ -12,11 +12,14 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "gil.h"
 
 namespace vitrine::python {
 
@@ -30,6 +33,12 @@ nb::object array_of(std::vector<float> values, std::span<const std::int64_t> sha
 nb::object new_array(std::span<const std::int64_t> shape, float*& memory);
 /// Text as Python has it; bytes that are not UTF-8 become U+FFFD.
 nb::object text_of(const std::string& bytes);
+
+/// An owner of a Python object, whose last copy may be destroyed without the GIL.
+template <class T>
+std::shared_ptr<T> shared(T object) {
+  return {new T(std::move(object)), [](T* p) { with_gil([p] { delete p; }); }};
+}
 
 /// A text, or ids: an array of int32.
 Prompt prompt_of(const nb::object& prompt);

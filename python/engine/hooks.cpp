@@ -1,6 +1,5 @@
 #include <cstring>
 #include <map>
-#include <memory>
 
 #include "engine.h"
 
@@ -80,17 +79,12 @@ class Hooks {
 
 Watch watch_of(const nb::object& find, std::vector<std::string> sites) {
   if (find.is_none()) return {};
-  // The last owner may let go without the GIL.
-  const std::shared_ptr<Hooks> hooks(new Hooks(find), [](Hooks* p) {
-    const nb::gil_scoped_acquire gil;
-    delete p;
-  });
+  const std::shared_ptr<Hooks> hooks = shared(Hooks(find));
   Watch watch;
   watch.sites = std::move(sites);
   watch.tap = [hooks](const std::string& name, std::span<const std::int64_t> shape, std::span<const float> value,
                       std::span<float> replacement) {
-    const nb::gil_scoped_acquire gil;
-    return hooks->call(name, shape, value, replacement);
+    return with_gil([&] { return hooks->call(name, shape, value, replacement); });
   };
   return watch;
 }

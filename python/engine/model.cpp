@@ -29,22 +29,24 @@ OpenOptions options_of(const std::string& tokenizer, int threads, const std::str
 }
 
 LanguageModel open(const std::string& path, const std::string& tokenizer, int threads, const std::string& kv,
-                   const std::string& compute, const Adapters& adapters, const Strings& allowed_keys) {
+                   const std::string& compute, const Adapters& adapters, const Strings& allowed_keys,
+                   const Strings& allowed_tensors) {
   OpenOptions options = options_of(tokenizer, threads, kv, compute);
   for (const auto& [folder, scale] : adapters) options.adapters.push_back({folder, scale});
   options.allowed_config_keys = allowed_keys;
-  const nb::gil_scoped_release free;
+  options.allowed_tensors = allowed_tensors;
+  const GilReleased free;
   return watched([path, options] { return LanguageModel::open(path, options); });
 }
 
 /// Tensors, each with its type ("f32", "f16", "bf16"). Those of 16 bits arrive as integers.
 LanguageModel from_tensors(const std::string& config, const nb::list& tensors, const std::string& tokenizer,
-                           int threads, const std::string& kv, const std::string& compute) {
-  const OpenOptions options = options_of(tokenizer, threads, kv, compute);
-  const std::shared_ptr<std::vector<AnyArray>> owner(new std::vector<AnyArray>(), [](std::vector<AnyArray>* p) {
-    const nb::gil_scoped_acquire gil;
-    delete p;
-  });
+                           int threads, const std::string& kv, const std::string& compute, const Strings& allowed_keys,
+                           const Strings& allowed_tensors) {
+  OpenOptions options = options_of(tokenizer, threads, kv, compute);
+  options.allowed_config_keys = allowed_keys;
+  options.allowed_tensors = allowed_tensors;
+  const std::shared_ptr<std::vector<AnyArray>> owner = shared(std::vector<AnyArray>());
   std::vector<StateTensor> all;
   for (const nb::handle entry : tensors) {
     auto [name, type, array] = nb::cast<std::tuple<std::string, std::string, AnyArray>>(entry);
@@ -56,7 +58,7 @@ LanguageModel from_tensors(const std::string& config, const nb::list& tensors, c
     owner->push_back(std::move(array));
     all.push_back(std::move(tensor));
   }
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   return LanguageModel::from_tensors(config, all, owner, options);
 }
 
@@ -71,7 +73,7 @@ nb::object read_only(const StateTensor& tensor, const nb::capsule& owner) {
 nb::list state(const LanguageModel& model) {
   std::vector<StateTensor> tensors;
   {
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     tensors = model.state();
   }
   using Keeper = std::shared_ptr<const void>;
@@ -98,7 +100,7 @@ nb::list predict(const LanguageModel& model, const nb::object& prompt, int top) 
   const Prompt text = prompt_of(prompt);
   std::vector<std::vector<TokenLogprob>> tops;
   {
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     tops = model.predict(text, top);
   }
   nb::list result;
@@ -120,7 +122,7 @@ nb::object logits(const LanguageModel& model, const nb::object& prompt) {
   const std::int64_t shape[] = {static_cast<std::int64_t>(ids.size()), model.vocab_size()};
   float* memory = nullptr;
   nb::object array = new_array(shape, memory);
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   model.logits(ids, [&](std::int64_t position, std::span<const float> row) {
     std::copy(row.begin(), row.end(), memory + position * shape[1]);
   });
@@ -165,7 +167,7 @@ nb::list trace(const LanguageModel& model, const nb::object& prompt, const nb::o
   }
   std::vector<SiteValue> values;
   {
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     values = model.trace(ids, options);
   }
   nb::list result;
@@ -184,7 +186,7 @@ nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::o
   std::vector<NamedValue> values;
   double loss = 0;
   {
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     loss = model.grad(
         text, [&](NamedValue value) { values.push_back(std::move(value)); }, options);
   }
@@ -193,19 +195,19 @@ nb::tuple grad(const LanguageModel& model, const nb::object& prompt, const nb::o
 
 std::vector<std::int32_t> ids(const LanguageModel& model, const nb::object& prompt) {
   const Prompt text = prompt_of(prompt);
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   const auto* const string = std::get_if<std::string>(&text);
   if (string == nullptr || string->size() < kLongText) return model.ids(text);
   return watched([model, text] { return model.ids(text); });
 }
 
 std::string info_json(const LanguageModel& model) {
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   return model.info_json();
 }
 
 void save(const LanguageModel& model, const std::string& folder) {
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   model.save(folder);
 }
 
@@ -239,8 +241,10 @@ void bind_model(nb::module_& m) {
       .def("grad", &grad, "prompt"_a, "target"_a.none(), "hooks"_a.none(), "hook_sites"_a)
       .def("state", &state)
       .def("save", &save, "folder"_a);
-  m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "allowed_keys"_a);
-  m.def("model_of_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a);
+  m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "allowed_keys"_a,
+        "allowed_tensors"_a);
+  m.def("model_of_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a,
+        "allowed_keys"_a, "allowed_tensors"_a);
   m.def("bfloat16_of", &bfloat16_of, "bits"_a);
   m.def("top_of_rows", &top_of_rows, "rows"_a, "n"_a);
 }

@@ -9,8 +9,8 @@ namespace {
 std::atomic<unsigned long> g_main_thread = 0;  // Python's, whose signals are polled
 
 /// Raises the class `name` of vitrine._errors.
-void raise(const char* name, const char* message) {
-  const nb::object type = nb::module_::import_("vitrine._errors").attr(name);
+void raise(const char* name, const std::string& message) {
+  const nb::object type = unless_ended([] { return nb::module_::import_("vitrine._errors"); }).attr(name);
   PyErr_SetObject(type.ptr(), text_of(message).ptr());
 }
 
@@ -32,10 +32,16 @@ void translate(const std::exception_ptr& error, void*) {
 
 }  // namespace
 
+void raise_bad_input(const std::string& message) {
+  raise("BadInput", message);
+  throw nb::python_error();
+}
+
 void poll_signals() {
   if (PyThread_get_thread_ident() != g_main_thread) return;
-  const nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  with_gil([] {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  });
 }
 
 }  // namespace vitrine::python

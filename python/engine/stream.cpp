@@ -61,7 +61,7 @@ nb::tuple generate(const LanguageModel& model, const nb::object& prompt, const n
   const GenerateOptions options = options_of(given);
   GenerateResult result;
   {
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     result = model.generate(text, options);
   }
   return result_of(result);
@@ -74,7 +74,7 @@ class Stepper {
 
   std::optional<std::string> next() {
     const InUse in_use(flag_, "stream");
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     return text_ ? text_->next() : std::nullopt;
   }
   void close() {
@@ -95,7 +95,7 @@ class Stepper {
 void open_stepper(Stepper* place, const LanguageModel& model, const nb::object& prompt, const nb::dict& given) {
   const Prompt text = prompt_of(prompt);
   const GenerateOptions options = options_of(given);
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   new (place) Stepper(model, text, options);
 }
 

@@ -17,7 +17,7 @@ PythonTokenizer of_model(const LanguageModel& model) {
 }
 
 PythonTokenizer of_file(const std::string& path, const std::string& pattern) {
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   const std::shared_ptr<const Tokenizer> opened = watched([path, pattern] { return load_tokenizer(path, {pattern}); });
   return {opened, opened.get()};
 }
@@ -26,7 +26,7 @@ std::vector<std::int32_t> encode(const PythonTokenizer& t, const std::string& te
   const SpecialTokens policy = name == "apply"  ? SpecialTokens::apply
                                : name == "none" ? SpecialTokens::none
                                                 : SpecialTokens::written;
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   if (text.size() < kLongText) return t.tokenizer->encode(text, policy);
   return watched([t, text, policy] { return t.tokenizer->encode(text, policy); });
 }

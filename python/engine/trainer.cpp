@@ -1,5 +1,4 @@
 // vitrine._engine.Trainer: a run, step by step.
-#include <memory>
 #include <optional>
 
 #include "engine.h"
@@ -14,12 +13,12 @@ class Run {
 
   std::optional<TrainProgress> step() {
     const InUse in_use(flag_, "train");
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     return run_.step();
   }
   TrainResult finish() {
     const InUse in_use(flag_, "train");
-    const nb::gil_scoped_release free;
+    const GilReleased free;
     return run_.finish();
   }
   LanguageModel model() const { return run_.model(); }
@@ -38,16 +37,11 @@ void open_run(Run* place, const std::string& config, bool is_json, int threads, 
   options.tokenizer = tokenizer;
   options.poll = poll_signals;
   if (!message.is_none()) {
-    const std::shared_ptr<nb::object> function(new nb::object(message), [](nb::object* p) {
-      const nb::gil_scoped_acquire gil;
-      delete p;
-    });
-    options.message = [function](const std::string& line) {
-      const nb::gil_scoped_acquire gil;
-      (*function)(text_of(line));
+    options.message = [function = shared(message)](const std::string& line) {
+      with_gil([&] { (*function)(text_of(line)); });
     };
   }
-  const nb::gil_scoped_release free;
+  const GilReleased free;
   new (place) Run(
       watched([=] { return is_json ? TrainingRun::of_json(config, options) : TrainingRun::open(config, options); }));
 }

@@ -342,12 +342,16 @@ def load(
     compute: str = "auto",
     adapters: Mapping[str, float] | Sequence[str] = (),
     allowed_config_keys: Sequence[str] = (),
+    allowed_tensors: Sequence[str] = (),
 ) -> Model:
     """Opens a Hugging Face folder, a GGUF file or a llama2.c file; None: the model that comes with the package.
-    ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales."""
+    ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales. ``allowed_config_keys`` and
+    ``allowed_tensors`` are unknown keys of config.json and tensors to ignore; ``"mtp.*"`` stands for all tensors whose
+    names begin so."""
     place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
-    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, list(allowed_config_keys))
+    keys, names = list(allowed_config_keys), list(allowed_tensors)
+    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, keys, names)
 
 
 def _open(*options: Any) -> Model:
@@ -366,10 +370,13 @@ def from_state_dict(
     threads: int = 0,
     kv: str = "f32",
     compute: str = "auto",
+    allowed_config_keys: Sequence[str] = (),
+    allowed_tensors: Sequence[str] = (),
 ) -> Model:
     """A model of tensors in memory, with the names and shapes that a Hugging Face folder with this config.json (a dict,
     or a path) has: NumPy arrays, PyTorch tensors, BFloat16. Contiguous ones are shared, not copied: do not change them
-    during a call."""
+    during a call. What may be ignored is as in load()."""
     text = json.dumps(dict(config)) if isinstance(config, Mapping) else Path(config).read_text()
     entries = entries_of(tensors)
-    return Model(_engine.model_of_tensors(text, entries, str(tokenizer or ""), threads, kv, compute))
+    keys, names = list(allowed_config_keys), list(allowed_tensors)
+    return Model(_engine.model_of_tensors(text, entries, str(tokenizer or ""), threads, kv, compute, keys, names))

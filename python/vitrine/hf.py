@@ -182,6 +182,8 @@ class AutoModelForCausalLM:
         attn_implementation: str = "eager",
         tokenizer: str | Path | None = None,
         threads: int = 0,
+        allowed_config_keys: Sequence[str] = (),
+        allowed_tensors: Sequence[str] = (),
     ) -> CausalLM:
         """A Hugging Face folder, or another model that vitrine.load() opens. Weights of bfloat16 stay bfloat16 in
         memory, and are multiplied as float32."""
@@ -190,7 +192,14 @@ class AutoModelForCausalLM:
                 raise Unsupported(f"[dtype] expected float32, got {given}")
         if attn_implementation not in ("eager", "sdpa"):
             raise Unsupported(f"[attn_implementation] expected eager or sdpa, got {attn_implementation}")
-        model = load(path, tokenizer, threads=threads, compute="f32")
+        model = load(
+            path,
+            tokenizer,
+            threads=threads,
+            compute="f32",
+            allowed_config_keys=allowed_config_keys,
+            allowed_tensors=allowed_tensors,
+        )
         try:
             generation = json.loads((Path(path) / "generation_config.json").read_text())
         except OSError:

@@ -78,7 +78,12 @@ void keep_eta(const SamplingConfig& config, Ranking& ranking) {
   if (eta > 0) keep_probable(std::min(eta, std::sqrt(eta) * math::exp(-surprise_of(ranking).mean)), ranking);
 }
 
-constexpr Filter kFilters[] = {keep_top_k, keep_top_p, keep_min_p, keep_typical_p, keep_epsilon, keep_eta};
+constexpr Filter kFilters[] = {{"top_k", keep_top_k},
+                               {"top_p", keep_top_p},
+                               {"min_p", keep_min_p},
+                               {"typical_p", keep_typical_p},
+                               {"epsilon_cutoff", keep_epsilon},
+                               {"eta_cutoff", keep_eta}};
 
 }  // namespace
 

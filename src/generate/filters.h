@@ -104,8 +104,11 @@ class Ranking {
   std::size_t n_sorted_ = 0;
 };
 
-/// Keeps at least one candidate of those that the filters before it have kept.
-using Filter = void (*)(const SamplingConfig& config, Ranking& ranking);
+struct Filter {
+  const char* option;  ///< The option that sets it.
+  /// Keeps at least one candidate of those that the filters before it have kept.
+  void (*keep)(const SamplingConfig& config, Ranking& ranking);
+};
 
 /// In their order.
 std::span<const Filter> filters();

@@ -109,7 +109,7 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
   }
   Ranking& ranking = scratch_->ranking;
   ranking.fill(scores, config.temperature);
-  for (const auto& filter : filters()) filter(config, ranking);
+  for (const Filter& filter : filters()) filter.keep(config, ranking);
   const double target = uniform(key.seed, key.sequence, key.step) * ranking.total();
   double sum = 0;
   std::int32_t last = 0;
@@ -145,8 +145,8 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
     tokens.push_back({ranking[i].id, ranking[i].logit, ranking.weight(i) / ranking.total()});
   }
   int number = 0;
-  for (const auto& filter : filters()) {
-    filter(config, ranking);
+  for (const Filter& filter : filters()) {
+    filter.keep(config, ranking);
     ++number;
     std::size_t next = 0;  // kept ones are in the same order
     for (FunnelToken& token : tokens) {

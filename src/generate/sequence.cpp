@@ -95,7 +95,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
     : context_(context),
       request_(std::move(request)),
       tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
-      text_(request_.stop_strings) {
+      text_(request_.stop_strings, tokenizer_ != nullptr && tokenizer_->cleans_up()) {
   check(context, request_);
   branches_.push_back({first_cache(), request_.prompt});
   const std::int32_t last = request_.prompt.back();
@@ -299,7 +299,7 @@ void Sequence::finish_beams() {
 std::string Sequence::text_of(std::span<const std::int32_t> ids) const {
   if (tokenizer_ == nullptr) return "";
   Detokenizer detokenizer(*tokenizer_, before_text_);
-  TextStream stream{std::vector<std::string>()};
+  TextStream stream({}, tokenizer_->cleans_up());
   std::string text;
   for (const std::int32_t id : ids) {
     if (id < tokenizer_size()) text += stream.push(detokenizer.push(id));

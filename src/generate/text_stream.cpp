@@ -14,13 +14,16 @@ struct TextStream::Hit {
   bool complete;
 };
 
-TextStream::TextStream(std::vector<std::string> stops) : stops_(std::move(stops)) {
+TextStream::TextStream(std::vector<std::string> stops, bool cleans_up) : stops_(std::move(stops)) {
+  if (cleans_up) cleanup_.emplace();
   for (const std::string& stop : stops_) {
     if (stop.empty()) throw BadInput("stop", "expected a stop string of at least one byte, got an empty one");
   }
 }
 
-std::string TextStream::push(std::string_view bytes) {
+std::string TextStream::push(std::string_view bytes) { return cleanup_ ? add(cleanup_->push(bytes)) : add(bytes); }
+
+std::string TextStream::add(std::string_view bytes) {
   if (stopped_) return "";
   held_ += bytes;
   const Hit hit = first_hit(false);
@@ -38,10 +41,11 @@ std::string TextStream::push(std::string_view bytes) {
 }
 
 std::string TextStream::flush() {
-  if (stopped_) return "";
+  std::string text = cleanup_ ? add(cleanup_->flush()) : "";
+  if (stopped_) return text;
   const Hit hit = first_hit(true);
   stopped_ = hit.complete;
-  std::string text = take(hit.begin);
+  text += take(hit.begin);
   held_.clear();
   return text;
 }

@@ -1,20 +1,24 @@
 // Converts the bytes of tokens to text that can be shown: whole characters, up to a stop string.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tokenizer/space_cleanup.h"
 
 namespace vitrine {
 
 /// Takes the bytes of one token after another and returns text that can be shown. It holds back an incomplete character
 /// while the rest may still follow, and text that may become a stop string. The concatenation of all returned texts is
 /// the input, byte for byte, up to the earliest stop string, however the bytes were divided into tokens. Bytes that
-/// cannot become part of a valid character are returned unchanged.
+/// cannot become part of a valid character are returned unchanged. If it cleans up, the input is the text without the
+/// spaces that clean_up_spaces() removes.
 class TextStream {
  public:
   /// Throws BadInput for an empty stop string.
-  explicit TextStream(std::vector<std::string> stops = {});
+  explicit TextStream(std::vector<std::string> stops = {}, bool cleans_up = false);
 
   /// Adds bytes and returns the text that can be shown now. After a stop string, all further bytes are dropped.
   std::string push(std::string_view bytes);
@@ -28,10 +32,12 @@ class TextStream {
 
  private:
   struct Hit;
+  std::string add(std::string_view bytes);
   Hit first_hit(bool at_end) const;
   std::string take(std::size_t count);
 
   std::vector<std::string> stops_;
+  std::optional<SpaceCleanup> cleanup_;
   std::string held_;  // begins with a character or an invalid byte
   bool stopped_ = false;
 };

@@ -79,7 +79,7 @@ void add_direction_values(const GenerateContext& context, const Recording& r, Lo
     ids.push_back(t.id);
     products.push_back(product);
     lengths.push_back(std::sqrt(squares));
-    cosines.push_back(product / std::sqrt(squares * length_of_x));
+    cosines.push_back(cosine_of(product, squares, length_of_x));
   }
   data.add("embedding", "direction.id", ids);
   data.add("embedding", "direction.product", products);

@@ -1,6 +1,9 @@
 // The values of the figures, computed from a recording and the model. docs/page.md defines their names and shapes.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "inspect/head_scores.h"
 #include "look/look.h"
 #include "look/recording.h"
@@ -8,6 +11,13 @@
 namespace vitrine {
 
 constexpr int kLookTop = 10;
+
+/// The cosine of two vectors by their product and their squares; 0 if one of them is zero.
+inline double cosine_of(double product, double squares, double other_squares) {
+  const double lengths = std::sqrt(squares * other_squares);
+  return lengths > 0 ? std::clamp(product / lengths, -1.0, 1.0) : 0;
+}
+
 /// Maps of 8 bits have at least so many rows, if the text has.
 constexpr std::int64_t kCoarsestMap = 64;
 

@@ -1,9 +1,11 @@
 #include "look/look.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
+#include "generate/filters.h"
 #include "inspect/text_pass.h"
 #include "look/cells.h"
 #include "look/figures.h"
@@ -179,10 +181,24 @@ Json add_cells(const LookSubject& subject, const LookOptions& o, const LookPlan&
   return spell_cells(subject.context, r, cells, data);
 }
 
-Json sampling_json(const SamplingConfig& config) {
-  Json object;
-  for_each_sampling_value(config, [&](const char* name, auto value) { object[name] = value; });
-  return object;
+/// The values of the sampler's options, what else they may be, and the filters in their order.
+void add_sampling(const SamplingConfig& config, Json& about) {
+  for (const OptionRow& row : option_rows()) {
+    if (!row.is_in(kInGenerate) || !row.is_of_sampler()) continue;
+    const auto* const whole = std::get_if<int SamplingConfig::*>(&row.value);
+    const auto value_in = [&](const SamplingConfig& from) {
+      return whole != nullptr ? Json(from.**whole) : Json(from.*std::get<double SamplingConfig::*>(row.value));
+    };
+    about["sampling"][row.name] = value_in(config);
+    about["sampling_options"].push_back({{"name", row.name},
+                                         {"default", value_in(SamplingConfig())},
+                                         {"lowest", row.range.lowest},
+                                         {"is_above", row.range.is_above},
+                                         {"highest", std::isinf(row.range.highest) ? Json() : Json(row.range.highest)},
+                                         {"is_whole", whole != nullptr},
+                                         {"is_rare", row.is_rare}});
+  }
+  for (const Filter& filter : filters()) about["filters"].push_back(filter.option);
 }
 
 /// The layer whose MLP is drawn, and the site of its input; null without a dense MLP.
@@ -291,10 +307,10 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                      {"max_seq_len", r.facts.config->max_seq_len},
                      {"mlp", mlp_json(r)},
                      {"seed", o.seed},
-                     {"sampling", sampling_json(o.sampling)},
                      {"has_adapter", !subject.context.adapters.empty()},
                      {"contains", plan_json(plan, true)},
                      {"left_out", plan_json(plan, false)}});
+  add_sampling(o.sampling, look.about);
   look.about["after"] = std::move(after);
   look.about["pieces"] = std::move(pieces);
   look.about["layers"] = std::move(layers);

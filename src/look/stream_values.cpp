@@ -29,7 +29,7 @@ double product(Values a, Values b) {
   return sum;
 }
 double rms(Values x) { return std::sqrt(product(x, x) / static_cast<double>(x.size())); }
-double cosine(Values a, Values b) { return product(a, b) / std::sqrt(product(a, a) * product(b, b)); }
+double cosine(Values a, Values b) { return cosine_of(product(a, b), product(a, a), product(b, b)); }
 
 /// What a sublayer adds to the stream, and the stream before and after it.
 struct Write {
@@ -151,7 +151,7 @@ void add_stream_values(const GenerateContext& context, const Recording& r, std::
   std::vector<double> scales;
   for (const Write& w : writes) {
     const double added = deviation(r.value(w.added).values), stream = deviation(r.value(w.before).values);
-    scales.push_back(added / std::sqrt(added * added + stream * stream));
+    scales.push_back(added > 0 ? added / std::sqrt(added * added + stream * stream) : 0);
   }
   data.add("stream", "update_scale", {n_layers, 2}, scales);
   add_ledger(r, writes, data);

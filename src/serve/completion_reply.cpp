@@ -67,12 +67,9 @@ void CompletionReply::add_prompt(const Prompt& prompt, const GenerateResult& res
 std::string CompletionReply::echo(const Prompt& prompt) const {
   if (!request_.echoes) return "";
   if (prompt.text || model_.tokenizer == nullptr) return prompt.text.value_or("");
-  Detokenizer detokenizer(*model_.tokenizer);
-  std::string text;
-  for (const std::int32_t id : prompt.ids) {
-    if (id < model_.tokenizer->vocab_size()) text += detokenizer.push(id);
-  }
-  return text;
+  std::vector<std::int32_t> known = prompt.ids;
+  std::erase_if(known, [&](std::int32_t id) { return id >= model_.tokenizer->vocab_size(); });
+  return model_.tokenizer->decode(known);
 }
 
 Json CompletionReply::reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const {

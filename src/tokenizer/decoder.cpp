@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "tokenizer/metaspace.h"
 #include "tokenizer/read/json_fields.h"
+#include "tokenizer/space_cleanup.h"
 #include "tokenizer/split.h"
 #include "tokenizer/utf8.h"
 
@@ -42,15 +43,8 @@ void strip(std::string& token, std::string_view content, std::int64_t start, std
   token = std::string(rest);
 }
 
-/// Removes spaces that BERT's pre-tokenizer adds before punctuation and in contractions. Source: decoders/wordpiece.rs
-/// (cleanup).
-std::string cleaned_up(std::string text) {
-  constexpr std::pair<const char*, const char*> kRules[] = {
-      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
-      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [from, to] : kRules) text = with_all(std::move(text), from, to);
-  return text;
-}
+/// Source: decoders/wordpiece.rs (cleanup), which has one rule more than transformers.
+std::string cleaned_up(std::string_view text) { return with_all(clean_up_spaces(text), " do not", " don't"); }
 
 }  // namespace
 
@@ -112,7 +106,7 @@ void Decoder::parse(const Json& json, std::string_view where, bool& is_fused) {
     steps_.push_back([prefix = fields.string("prefix", "##"), cleanup = fields.boolean("cleanup", true)](
                          std::string& token, const Context& c) {
       if (!c.is_first) token = token.starts_with(prefix) ? token.substr(prefix.size()) : " " + token;
-      if (cleanup) token = cleaned_up(std::move(token));
+      if (cleanup) token = cleaned_up(token);
     });
   } else if (type == "BPEDecoder") {
     fields.allow({"type", "suffix"});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tokenizer/space_cleanup.h"
 
 namespace vitrine {
 namespace {
@@ -80,7 +81,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   Detokenizer detokenizer(*this);
   std::string text;
   for (std::int32_t id : ids) text += detokenizer.push(id);
-  return text;
+  return cleans_up() ? clean_up_spaces(text) : text;
 }
 
 std::int32_t language_token(const Tokenizer& tokenizer, const std::string& language, std::string_view option) {

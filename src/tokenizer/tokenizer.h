@@ -93,6 +93,9 @@ class Tokenizer {
   /// control tokens, too.)
   virtual bool keeps_start(std::int32_t /*id*/) const { return false; }
 
+  /// Whether decoded text loses the spaces that clean_up_spaces() removes.
+  virtual bool cleans_up() const { return false; }
+
   virtual std::int64_t vocab_size() const = 0;
   virtual std::optional<std::int32_t> bos() const = 0;
 
@@ -122,7 +125,8 @@ class Tokenizer {
   std::unique_ptr<const Tokenizer> target_;
 };
 
-/// Converts ids to bytes one at a time. The results, concatenated, equal the result of decode for all ids.
+/// Converts ids to bytes one at a time. The results, concatenated, equal the result of decode for all ids, unless the
+/// tokenizer cleans it up.
 class Detokenizer {
  public:
   /// `previous` is the id before the first one, if any: the last id of the prompt when a continuation is decoded.

@@ -45,12 +45,22 @@ TEST(LookCommand, TheFunnelSamplesAsTheCheckpointSays) {
       << R"({"do_sample": true, "temperature": 1.5, "top_k": 7, "top_p": 0.9, "repetition_penalty": 1.3})";
   const Arguments text = {model, "--ids", "2,5,40,5", "--seed", "3"};
   const WrittenPage page = look(text);
-  EXPECT_EQ(page.index["sampling"],
-            Json({{"temperature", 1.5}, {"top_k", 7}, {"top_p", 0.9}, {"min_p", 0}, {"repeat_penalty", 1.3}}));
+  EXPECT_EQ(page.index["sampling"], Json({{"temperature", 1.5},
+                                          {"top_k", 7},
+                                          {"top_p", 0.9},
+                                          {"min_p", 0},
+                                          {"typical_p", 1},
+                                          {"epsilon_cutoff", 0},
+                                          {"eta_cutoff", 0},
+                                          {"repeat_penalty", 1.3}}));
+  EXPECT_EQ(page.index["filters"], Json({"top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}));
   const auto kept = values_of<std::int32_t>(page, "funnel.kept");
   EXPECT_LE(std::count(kept.begin(), kept.end(), 0), 7);
   const auto logits = values_of<double>(page, "funnel.logit");
   EXPECT_TRUE(std::is_sorted(logits.rbegin(), logits.rend()));
+  for (const Json& option : page.index["sampling_options"]) {
+    EXPECT_TRUE(page.index["sampling"].contains(option["name"].get<std::string>())) << option;
+  }
   std::ofstream(model + "/generation_config.json") << R"({"do_sample": false})";
   EXPECT_EQ(look(text).index["sampling"]["temperature"], 0.8) << "at temperature 0 nothing is drawn";
 }

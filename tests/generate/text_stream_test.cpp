@@ -30,12 +30,19 @@ Outcome expected(const std::string& text, const std::vector<std::string>& stops)
   return {text.substr(0, end), end != std::string::npos};
 }
 
-Outcome stream(const std::vector<std::string>& tokens, const std::vector<std::string>& stops) {
-  TextStream stream(stops);
+Outcome stream(const std::vector<std::string>& tokens, const std::vector<std::string>& stops, bool cleans_up = false) {
+  TextStream stream(stops, cleans_up);
   std::string text;
   for (const std::string& token : tokens) text += stream.push(token);
   text += stream.flush();
   return {text, stream.stopped()};
+}
+
+TEST(TextStream, StopsInTheTextThatIsShown) {
+  EXPECT_EQ(stream({"he", " ", "'s", " here", " ", "?"}, {}, true), (Outcome{"he's here?", false}));
+  EXPECT_EQ(stream({"he", " ", "'s", " here", " ", "?"}, {"re?"}, true), (Outcome{"he's he", true}));
+  EXPECT_EQ(stream({"he", " ", "'s", " here", " "}, {}, true), (Outcome{"he's here ", false}));
+  EXPECT_EQ(stream({"he ", "'"}, {"'"}, true), (Outcome{"he ", true}));
 }
 
 std::vector<std::string> split(const std::string& text, std::mt19937& random, std::size_t max_length) {

@@ -134,6 +134,30 @@ TEST_F(FolderTokenizer, SentencePieceOfEncoders) {
   EXPECT_THAT([&] { ids("a"); }, ThrowsMessage<Unsupported>(HasSubstr("BertTokenizer")));
 }
 
+/// Unigram models do, BPE only if the configuration insists on it.
+TEST_F(FolderTokenizer, DecodedTextLosesSpacesIfTheConfigurationSaysSo) {
+  spm::Model model = unigram_model();
+  model.pieces.push_back({"▁.", -5});
+  write("spiece.model", model.file());
+  configure(R"({"tokenizer_class": "T5Tokenizer", "clean_up_tokenization_spaces": true})", "t5");
+  EXPECT_EQ(text({3, 7, 3, 7}), "a. a.");
+  for (const char* unset :
+       {R"({"clean_up_tokenization_spaces": false})", R"({"clean_up_tokenization_spaces": null})", "{}"}) {
+    configure(unset, "t5");
+    EXPECT_EQ(text({3, 7, 3, 7}), "a . a .") << unset;
+  }
+  std::filesystem::remove(folder_ / "spiece.model");
+  write("tokenizer.model", bpe_model().file());
+  configure(R"({"tokenizer_class": "LlamaTokenizer", "clean_up_tokenization_spaces": true})", "llama");
+  EXPECT_EQ(text({4, 3, 55}), "a .");
+  EXPECT_EQ(written(265)->decode(Ids{4, 3, 55}), "a .");
+  configure(R"({"tokenizer_class": "LlamaTokenizer", "clean_up_tokenization_spaces": true,
+                "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": true})",
+            "llama");
+  EXPECT_EQ(text({4, 3, 55}), "a.");
+  EXPECT_THAT([&] { written(265); }, ThrowsMessage<Unsupported>(HasSubstr("clean_up_tokenization_spaces")));
+}
+
 TEST_F(FolderTokenizer, SourceLanguages) {
   write("sentencepiece.bpe.model", unigram_model().file());
   configure(R"({"tokenizer_class": "MBartTokenizer", "src_lang": "fr_XX"})", "mbart");
@@ -145,6 +169,9 @@ TEST_F(FolderTokenizer, SourceLanguages) {
   EXPECT_EQ(ids("a b"), (Ids{31, 4, 6, 5, 2}));
   EXPECT_EQ(ids("<s> a q</s>"), (Ids{31, 0, 4, 6, 3, 2, 2}));
   EXPECT_EQ(ids("a", "de"), (Ids{23, 4, 2}));
+  write("vocab.json", R"({"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"▁a":4,"▁.":5,"▁":6})");
+  configure(R"({"tokenizer_class": "M2M100Tokenizer", "clean_up_tokenization_spaces": true})", "m2m_100");
+  EXPECT_EQ(text({4, 5}), "a.");
   EXPECT_THAT([&] { ids("a", "xx"); }, ThrowsMessage<BadInput>(HasSubstr("__xx__")));
   Ids marked = ids("a b");
   set_source_language(*load_tokenizer(folder_.path()), "de", marked);

@@ -50,15 +50,15 @@ function refresh() {
   negative = ramp("--negative");
 }
 
-/// Of a number from 0 to 1.
+/// Of a number from 0 to 1; a value that does not exist has the color of 0.
 export function magnitudeOf(x: number): Color {
   refresh();
-  return magnitude[Math.round(255 * Math.max(0, Math.min(1, x)))];
+  return magnitude[Math.round(255 * Math.max(0, Math.min(1, x || 0)))];
 }
 /// Of a number from −1 to 1.
 export function signOf(x: number): Color {
   refresh();
-  return (x < 0 ? negative : positive)[Math.round(255 * Math.min(1, Math.abs(x)))];
+  return (x < 0 ? negative : positive)[Math.round(255 * Math.min(1, Math.abs(x || 0)))];
 }
 export const css = (c: Color): string => `rgb(${c.map(Math.round).join(" ")})`;
 

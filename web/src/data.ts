@@ -59,6 +59,19 @@ export interface CellAbout {
   parents?: string[];
 }
 
+/// An option of the sampler.
+export interface SamplingOption {
+  name: string;
+  default: number;
+  lowest: number;
+  /// The lowest number is not allowed itself.
+  is_above: boolean;
+  highest: number | null;
+  is_whole: boolean;
+  /// It is named only if it differs from the default.
+  is_rare: boolean;
+}
+
 export interface Index {
   cells: CellAbout[];
   /// MathML.
@@ -94,7 +107,10 @@ export interface Index {
   /// The layer whose MLP is drawn, and the site of what it reads.
   mlp: { layer: number; input: string } | null;
   seed: number;
-  sampling: { temperature: number; top_k: number; top_p: number; min_p: number; repeat_penalty: number };
+  sampling: Record<string, number>;
+  sampling_options: SamplingOption[];
+  /// The options of the filters, in their order.
+  filters: string[];
   contains: Part[];
   left_out: Part[];
   values: Entry[];

@@ -67,7 +67,7 @@ export function NeighborsFigure() {
         const k = near.shape[1];
         const last = id.data.length - 1;
         return {
-          says: <>The nearest token to {quoted(id.data[last])} is {quoted(near.data[last * k])}, with a cosine of {short(cosine.data[last * k])}.</>,
+          says: k === 0 ? <>The vocabulary has no other token.</> : <>The nearest token to {quoted(id.data[last])} is {quoted(near.data[last * k])}, with a cosine of {short(cosine.data[last * k])}.</>,
           draws: (
             <>
             {has("analogy.id") && <Analogy />}

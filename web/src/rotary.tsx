@@ -81,7 +81,7 @@ export function QLengthFigure() {
         void dark.value;
         const [, H, n] = v.shape;
         const layers = n_layers > 1 ? [0, n_layers - 1] : [0];
-        const largest = Math.max(...Array.from(v.data).filter(Number.isFinite));
+        const largest = Math.max(...Array.from(v.data).filter(Number.isFinite), 1e-12);
         let best = 0;
         v.data.forEach((x, i) => { if (x > v.data[best]) best = i; });
         const cell = Math.max(4, Math.min(36, Math.floor(500 / n)));

@@ -1,12 +1,7 @@
-// The steps of src/generate/sampler.cpp, in the same order and in double precision, and its random numbers.
+// The steps of src/generate/sampler.cpp and src/generate/filters.cpp in double precision, and their random numbers.
 
-export interface Sampling {
-  temperature: number;
-  top_k: number;
-  top_p: number;
-  min_p: number;
-  repeat_penalty: number;
-}
+/// The options of the sampler, by name.
+export type Sampling = Record<string, number>;
 
 /// Philox4x32-10; a number in [0, 1) for (seed, sequence, step).
 export function uniform(seed: bigint, sequence = 0n, step = 0n): number {
@@ -25,44 +20,73 @@ export function uniform(seed: bigint, sequence = 0n, step = 0n): number {
 export interface Candidate {
   id: number;
   logit: number;
+  /// The probability, compared with that of the most likely token.
+  weight: number;
   prob: number;
-  /// 0 kept, 1 removed by top-k, 2 by top-p, 3 by min-p
-  removed: 0 | 1 | 2 | 3;
+  /// 0 kept, else the number of the filter that removed it, from 1
+  removed: number;
 }
 
-export function funnel(logits: { id: number; logit: number }[], history: Set<number>, c: Sampling): Candidate[] {
-  const all = logits.map(({ id, logit }) => ({ id, logit: history.has(id) && c.repeat_penalty !== 1 ? (logit > 0 ? logit / c.repeat_penalty : logit * c.repeat_penalty) : logit }));
+const sum = (values: number[]) => values.reduce((a, b) => a + b, 0);
+
+/// The number of the first weights that add up to at least `enough`.
+function countTo(enough: number, weights: number[]): number {
+  let kept = 0;
+  for (let so_far = 0; kept < weights.length && so_far < enough; ++kept) so_far += weights[kept];
+  return kept;
+}
+
+/// −log p of each candidate, and Σ p · −log p.
+function surprise(w: number[]): [number[], number] {
+  const total = sum(w);
+  const each = w.map((x) => -Math.log(x / total));
+  return [each, sum(w.map((x, i) => (x > 0 ? (x / total) * each[i] : 0)))];
+}
+
+function typical(w: number[], p: number): boolean[] {
+  const [each, mean] = surprise(w);
+  const distance = each.map((x) => Math.abs(x - mean));
+  const order = w.map((_, i) => i).sort((a, b) => distance[a] - distance[b] || a - b);
+  const farthest = distance[order[countTo(p * sum(w), order.map((i) => w[i])) - 1]];
+  return distance.map((x) => x <= farthest);
+}
+
+function probable(w: number[], p: number): boolean[] {
+  const least = p * sum(w);
+  return w.map((x, i) => i === 0 || x === 1 || x >= least);
+}
+
+/// What each filter keeps of the candidates, by the name of its option: `w` are their weights, most likely first.
+const filters: Record<string, (w: number[], x: number) => boolean[]> = {
+  top_k: (w, k) => w.map((_, i) => k === 0 || i < k),
+  top_p: (w, p) => { const n = Math.max(1, countTo(p * sum(w), w)); return w.map((_, i) => p === 1 || i < n); },
+  min_p: (w, p) => w.map((x) => x >= p),
+  typical_p: (w, p) => (p === 1 ? w.map(() => true) : typical(w, p)),
+  epsilon_cutoff: (w, p) => probable(w, p),
+  eta_cutoff: (w, eta) => probable(w, Math.min(eta, Math.sqrt(eta) * Math.exp(-surprise(w)[1]))),
+};
+
+/// All possible tokens, most likely first. `order` names the filters as the program applies them.
+export function funnel(logits: { id: number; logit: number }[], history: Set<number>, c: Sampling, order: string[]): Candidate[] {
+  const penalty = c.repeat_penalty;
+  const all = logits.filter(({ logit }) => logit > -Infinity).map(({ id, logit }) => ({ id, logit: history.has(id) && penalty !== 1 ? (logit > 0 ? logit / penalty : logit * penalty) : logit }));
   all.sort((a, b) => b.logit - a.logit || a.id - b.id);
-  let weights = all.map((x) => Math.exp((x.logit - all[0].logit) / c.temperature));
-  const total = weights.reduce((a, b) => a + b, 0);
-  const result: Candidate[] = all.map((x, i) => ({ ...x, prob: weights[i] / total, removed: 0 }));
-  const remove = (by: 1 | 2 | 3) => {
-    for (let i = weights.length; i < result.length && result[i].removed === 0; ++i) result[i].removed = by;
-  };
-  if (c.top_k > 0) weights = weights.slice(0, c.top_k);
-  remove(1);
-  if (c.top_p < 1) {
-    const sum = weights.reduce((a, b) => a + b, 0);
-    let kept = 0, so_far = 0;
-    while (kept < weights.length && so_far < c.top_p * sum) so_far += weights[kept++];
-    weights.length = kept;
-  }
-  remove(2);
-  const below = weights.findIndex((w) => w < c.min_p);
-  if (below >= 0) weights.length = below;
-  remove(3);
+  const weights = all.map((x) => Math.exp((x.logit - all[0].logit) / c.temperature));
+  const total = sum(weights);
+  const result: Candidate[] = all.map((x, i) => ({ ...x, weight: weights[i], prob: weights[i] / total, removed: 0 }));
+  let kept = result;
+  order.forEach((name, number) => {
+    const keeps = filters[name](kept.map((x) => x.weight), c[name]);
+    kept.forEach((x, i) => { if (!keeps[i]) x.removed = number + 1; });
+    kept = kept.filter((_, i) => keeps[i]);
+  });
   return result;
 }
 
-/// The index of the candidate that is drawn.
-export function draw(candidates: Candidate[], temperature: number, u: number): number {
-  const kept = candidates.filter((c) => c.removed === 0);
-  const weights = kept.map((c) => Math.exp((c.logit - kept[0].logit) / temperature));
-  const target = u * weights.reduce((a, b) => a + b, 0);
-  let sum = 0;
-  for (let i = 0; i < weights.length; ++i) {
-    sum += weights[i];
-    if (sum > target) return i;
-  }
-  return weights.length - 1;
+/// The candidate that is drawn.
+export function draw(candidates: Candidate[], u: number): Candidate {
+  const kept = candidates.filter((x) => x.removed === 0);
+  const target = u * sum(kept.map((x) => x.weight));
+  let so_far = 0;
+  return kept.find((x) => (so_far += x.weight) > target) ?? kept[kept.length - 1];
 }

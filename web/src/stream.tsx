@@ -2,6 +2,7 @@
 import { line } from "d3-shape";
 import { scaleLinear, scaleLog } from "d3-scale";
 import { extent } from "d3-array";
+import type { Values } from "./data";
 import { Figure, Num, Wide, mark, spread } from "./parts";
 import { short, token } from "./format";
 import { around, chartWidth, go, ids, n_layers, n_tokens } from "./state";
@@ -47,28 +48,30 @@ export function NormGrowthFigure() {
       {([a, b]) => {
         const finite = [...a.data, ...b.data].filter((v) => Number.isFinite(v) && v > 0);
         const W = chartWidth();
-        const [low, high] = extent(finite) as [number, number];
+        const [low, high] = finite.length > 0 ? (extent(finite) as [number, number]) : [1, 1];
         const x = scaleLinear([0, a.data.length - 1 || 1], [LEFT + 12, W - 110]);
         const y = scaleLog([low / 1.5, high * 1.5], [H - BOTTOM, 12]);
         const all = y.ticks(5);
         const ticks = all.filter((_, i) => i % Math.max(1, Math.ceil(all.length / 6)) === 0);
-        let last = b.data.length - 1;
-        while (last > 0 && !Number.isFinite(b.data[last])) --last;
+        const isDrawn = (s: number) => Number.isFinite(s) && s > 0;  // on a logarithmic axis
+        const lastOf = (v: Values) => Array.from(v.data).findLastIndex(isDrawn);
+        const last = lastOf(b);
+        const label = (v: Values, text: string, dy: number, c: string) => lastOf(v) >= 0 && <text class={c} x={x(lastOf(v)) + 10} y={y(v.data[lastOf(v)]) + dy}>{text}</text>;
         const draw = (v: ArrayLike<number>, name: string, c: string) => (
           <g>
-            <path class={c} d={line<number>((_, i) => x(i), (s) => y(s)).defined((s) => Number.isFinite(s) && s > 0)(Array.from(v))!} />
-            {Array.from(v, (s, i) => Number.isFinite(s) && <circle key={i} class={`dot ${c}`} cx={x(i)} cy={y(s)} r="3" {...mark(name, [i], s, "dot")} />)}
+            <path class={c} d={line<number>((_, i) => x(i), (s) => y(s)).defined(isDrawn)(Array.from(v)) ?? undefined} />
+            {Array.from(v, (s, i) => isDrawn(s) && <circle key={i} class={`dot ${c}`} cx={x(i)} cy={y(s)} r="3" {...mark(name, [i], s, "dot")} />)}
           </g>
         );
         return {
-          says: <>With norms the stream grows from {short(a.data[0])} to {short(a.data[a.data.length - 1])}. Without them it reaches {short(b.data[last])}{last < b.data.length - 1 ? " and then overflows" : ""}.</>,
+          says: <>With norms the stream grows from {short(a.data[0])} to {short(a.data[a.data.length - 1])}. Without them it reaches {short(last < 0 ? 0 : b.data[last])}{b.data.some(Number.isNaN) ? " and then overflows" : ""}.</>,
           draws: (
             <svg viewBox={`0 0 ${W} ${H}`} width={W} role="img" aria-label="growth of the stream">
               {ticks.map((t) => <g key={t}><line class="axis" x1={LEFT} x2={W - 110} y1={y(t)} y2={y(t)} /><text x={LEFT - 8} y={y(t) + 4} text-anchor="end">{short(t)}</text></g>)}
               {draw(a.data, "stream_std.with", "stream")}
               {draw(b.data, "stream_std.without", "norm")}
-              <text class="ink" x={x(a.data.length - 1) + 10} y={y(a.data[a.data.length - 1]) + 14}>as it is</text>
-              <text x={x(last) + 10} y={y(b.data[last]) + 4}>without norms</text>
+              {label(a, "as it is", 14, "ink")}
+              {label(b, "without norms", 4, "")}
               <text x={LEFT + 12} y={H - 8}>first sublayer</text><text x={W - 110} y={H - 8} text-anchor="end">last</text>
             </svg>
           ),
@@ -83,7 +86,7 @@ export function FinalNormFigure() {
     <Figure id="final-norm" title="The final norm, token by token" command={commands.trace("*.hook_resid_post", "unembed.hook_in")} sites={["rms.before", "rms.after"]}
       how="Root mean square of each position’s vector before and after the final norm. All bars share one scale.">
       {([before, after], { position }) => {
-        const of = Math.max(...before.data, ...after.data);
+        const of = Math.max(...before.data, ...after.data) || 1;
         const p = position.value;
         return {
           says: <>At position {p} the final norm takes the vector from {short(before.data[p])} to {short(after.data[p])}.</>,
@@ -114,7 +117,7 @@ export function LedgerFigure() {
       how="At the selected position, for every write in order: the size (root mean square) of the stream before it and of the write, and how far the stream after it already points where it ends up (cosine with the final stream).">
       {([stream, write, cosine], { position }) => {
         const p = position.value, n = stream.shape[0];
-        const of = Math.max(...Array.from({ length: n }, (_, i) => Math.max(stream.data[i * n_tokens + p], write.data[i * n_tokens + p])));
+        const of = Math.max(...Array.from({ length: n }, (_, i) => Math.max(stream.data[i * n_tokens + p], write.data[i * n_tokens + p]))) || 1;
         let half = 0;
         while (half < n - 1 && cosine.data[half * n_tokens + p] < 0.5) ++half;
         return {

@@ -96,7 +96,7 @@ export function DirectionsFigure() {
       note="Two vectors agree if they point the same way. In a space of many dimensions most pairs are almost perpendicular, so a cosine of 0.3 is already a strong agreement.">
       {([id, product, length, cosine, x]) => {
         const norm = Math.sqrt(Array.from(x.data).reduce((sum, v) => sum + v * v, 0));
-        const longest = Math.max(...length.data);
+        const longest = Math.max(...length.data) || 1;
         const r = 150;
         const angle = (i: number) => Math.acos(cosine.data[i]) * (i % 2 ? 1 : -1);
         const dots = Array.from(id.data, (_, i) => [Math.cos(angle(i)), Math.sin(angle(i))].map((x) => (x * r * length.data[i]) / longest));

@@ -46,6 +46,7 @@ class FolderReader {
     add_tokens(added);
     rest["post_processor"] = post_processor(added);
     rest["added_tokens"] = added.take();
+    document_.cleans_up = cleans_up();
     return std::move(document_);
   }
 
@@ -64,6 +65,7 @@ class FolderReader {
   Json bos_eos_processor(const AddedTokenList& added) const;
   Json language_processor(const AddedTokenList& added) const;
   std::string named(std::string_view role) const;
+  bool cleans_up() const;
   bool is_tokenizer_json() const { return folder_.vocabulary.ends_with("tokenizer.json"); }
 
   const TokenizerFolder& folder_;
@@ -77,6 +79,16 @@ class FolderReader {
   std::vector<std::pair<std::string, Json>> model_names_;  // tokens that only a SentencePiece model names
   std::vector<std::pair<std::string, Json>> named_;
 };
+
+/// BPE cleans up only if the configuration insists on it.
+bool FolderReader::cleans_up() const {
+  const auto is_set = [&](const char* key) {
+    return config_.find(key) != nullptr && !config_.find(key)->is_null() && config_.boolean(key);
+  };
+  return is_set("clean_up_tokenization_spaces") &&
+         (document_.rest.at("model").value("type", "BPE") != "BPE" ||
+          is_set("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"));
+}
 
 /// The character map of a normalizer or of a sequence of them.
 Json charsmap_of(const Json& normalizer) {

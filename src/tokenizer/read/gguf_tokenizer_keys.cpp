@@ -304,6 +304,7 @@ GgufKeys byte_fallback_keys(const Source& source, const GgufTokenizerNeeds& need
 
 GgufKeys document_keys(const TokenizerDocument& document, const std::string& path, const GgufTokenizerNeeds& needs,
                        const TokenizerFolder* folder) {
+  if (document.cleans_up) refuse(path, "clean_up_tokenization_spaces");
   const Json& model = document.rest.at("model");
   Source source = {document, path, "<unk>", ""};
   if (model.contains("unk_token") && model["unk_token"].is_string()) source.unk = model["unk_token"].get<std::string>();

@@ -20,7 +20,7 @@ namespace {
 /// The contents of tokenizer_config.json that determine ids.
 struct MarianConfig {
   std::string unk = "<unk>", eos = "</s>", pad = "<pad>";
-  bool separate_vocabs = false;
+  bool separate_vocabs = false, cleans_up = false;
   Json added;                        // "added_tokens_decoder", in the form of a tokenizer.json
   std::vector<std::string> special;  // the other special tokens
   std::string source_language = "en", language_codes = "m2m100";
@@ -33,6 +33,7 @@ struct MarianVocabulary {
   AddedTokens added;
   std::int32_t unk = 0, eos = 0;
   std::optional<std::int32_t> language = std::nullopt;  // of M2M-100's texts, which begin with its token
+  bool cleans_up = false;
 };
 
 class MarianTokenizer final : public Tokenizer {
@@ -43,6 +44,7 @@ class MarianTokenizer final : public Tokenizer {
   std::string bytes(std::int32_t id) const override;
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
   bool keeps_start(std::int32_t id) const override;
+  bool cleans_up() const override { return vocabulary_.cleans_up; }
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<std::int32_t> bos() const override { return std::nullopt; }
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
@@ -150,6 +152,8 @@ MarianConfig marian_config(const std::string& path) {
   }
   MarianConfig config;
   config.separate_vocabs = fields.boolean("separate_vocabs", false);
+  const Json* cleans_up = fields.find("clean_up_tokenization_spaces");
+  config.cleans_up = cleans_up != nullptr && !cleans_up->is_null() && fields.boolean("clean_up_tokenization_spaces");
   config.added = folder.added;
   config.where = folder.config_path;
   config.source_language = fields.string("src_lang", "en");
@@ -170,6 +174,7 @@ MarianConfig marian_config(const std::string& path) {
 MarianVocabulary marian_vocabulary(const std::string& path, const MarianConfig& config, const Json& added) {
   MarianVocabulary result;
   result.pieces = parse_vocab_json(MappedFile::open(path)->text(), path);
+  result.cleans_up = config.cleans_up;
   const auto required = [&](const std::string& name) {
     const std::int32_t id = result.pieces.find(name);
     if (id == kNoId) throw BadCheckpoint(path, "expected the token \"{}\" in the vocabulary, got none", name);

@@ -26,6 +26,7 @@ struct Parts {
   PostProcessor post_processor;
   Decoder decoder;
   std::unique_ptr<const Tokenizer> target = nullptr;  // null: the tokenizer itself
+  bool cleans_up = false;
 };
 
 /// Whether a token names a language as in NLLB ("fra_Latn"), mBART ("fr_XX") or M2M-100 ("__fr__").
@@ -54,6 +55,7 @@ class JsonTokenizer final : public Tokenizer {
   std::string spelled_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
   std::optional<std::int64_t> language_place() const override { return language_place_; }
   bool keeps_start(std::int32_t id) const override { return is_control(id); }
+  bool cleans_up() const override { return parts_.cleans_up; }
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<std::int32_t> bos() const override { return bos_; }
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
@@ -258,9 +260,9 @@ std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document,
   AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
   PostProcessor post_processor = parse_post_processor(part("post_processor"), path);
   check_template(post_processor, model->pieces().size(), added, path);
-  auto tokenizer = std::make_unique<JsonTokenizer>(Parts{std::move(normalizer), std::move(pre_tokenizers),
-                                                         std::move(model), std::move(added), std::move(post_processor),
-                                                         Decoder(part("decoder"), path), std::move(target)});
+  auto tokenizer = std::make_unique<JsonTokenizer>(
+      Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model), std::move(added),
+            std::move(post_processor), Decoder(part("decoder"), path), std::move(target), document.cleans_up});
   if (!source_lang.empty()) tokenizer->use_source_language(source_lang);
   return tokenizer;
 }
