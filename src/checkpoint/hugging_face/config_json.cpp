@@ -58,6 +58,9 @@ const Family& family_of(const Json& config, const std::string& where) {
   if (!expected.empty()) {
     throw Unsupported(where, "architectures: expected {}, got {}", expected, config["architectures"].dump());
   }
+  if (const UnsupportedType* const other = unsupported_type(type)) {
+    throw Unsupported(where, "model_type {}: not supported: {}; nearest: {}", type, other->mechanism, other->nearest);
+  }
   throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
 }
 
