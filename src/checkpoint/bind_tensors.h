@@ -21,14 +21,20 @@ struct StoredTensors {
   std::vector<std::string> allowed{};                ///< LoadOptions::allowed_tensors
 };
 
+/// The name in the file of a tensor that is known as `name`.
+inline const std::string& name_in_file(const std::string& name, const StoredTensor& tensor) {
+  return tensor.name.empty() ? name : tensor.name;
+}
+
 /// A checkpoint whose parameters are views of the tensors, assigned by the family's table. Throws BadCheckpoint if a
 /// tensor is missing, unknown, or of another shape than the config requires; Unsupported for a type that the engine
 /// cannot compute with.
 /// The result keeps the tensors in `stored`.
-Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors);
+Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors,
+                        PlaceholderTokens placeholders = {});
 
-/// The same for tensors in the form of a Hugging Face folder, with its config.json; `where` names the config in
-/// messages. Throws as family_of() and read_model_config() do, too.
+/// The same for tensors in the form of a Hugging Face folder, with its config.json, of which only the text half is
+/// read; `where` names the config in messages. Throws as text_half(), family_of() and read_model_config() do, too.
 Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
                              const LoadOptions& options = {});
 

@@ -61,6 +61,16 @@ struct Family {
   std::string key_of(std::string_view word) const;
 };
 
+/// A known type of models that no family reads.
+struct UnsupportedType {
+  std::string_view model_type;
+  std::string_view mechanism;  ///< What vitrine lacks for it.
+  std::string_view nearest;    ///< model_type of the family that differs least.
+};
+std::span<const UnsupportedType> unsupported_types();
+/// Null if the type is not in that list.
+const UnsupportedType* unsupported_type(std::string_view model_type);
+
 /// All families, in no particular order.
 std::span<const Family> all_families();
 /// The family of a model_type that is known to exist.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/bind_tensors.h"
 #include "checkpoint/hugging_face/writer.h"
 #include "checkpoint/safetensors.h"
 
@@ -20,7 +21,11 @@ std::optional<StoredForm> form_of(const Checkpoint& checkpoint, const std::vecto
   if (checkpoint.stored == nullptr) return std::nullopt;
   StoredForm as{checkpoint.prefix, {}};
   for (const Param* param : params) {
-    if (!is_constant(checkpoint.model->config(), param->name)) as.names.insert(param->stored_name);
+    if (is_constant(checkpoint.model->config(), param->name)) continue;
+    as.names.insert(param->stored_name);
+    const auto tensor = checkpoint.stored->all.find(param->stored_name);
+    if (tensor == checkpoint.stored->all.end() || tensor->second.name.empty()) continue;
+    as.names_in_file[param->stored_name] = tensor->second.name;
   }
   return as;
 }

@@ -35,6 +35,12 @@ struct SearchDefaults {
   std::string refused;   ///< A key without which the text would be another, and which is not supported; empty: none.
 };
 
+/// Tensors of a file that the model does not have.
+struct UnreadTensors {
+  std::string what;  ///< "vision_tower"
+  std::int64_t count = 0, bytes = 0;
+};
+
 struct Family;
 struct StoredTensors;
 
@@ -48,7 +54,9 @@ struct Checkpoint {
   /// Of the rows of q and k in the family's own files, which this file permutes; absent: as in this file.
   std::optional<RopeConfig::Layout> published_layout;
   std::shared_ptr<const StoredTensors> stored;  ///< All tensors under the file's names; null: it has no names.
-  std::string config;                           ///< config.json; "" if the format has none.
+  std::vector<UnreadTensors> unread;            ///< What else the file holds.
+  std::string wrapper;                          ///< model_type of the model whose text half this is; "": of none.
+  std::string config;                           ///< config.json, of the text half; "" if the format has none.
   std::string tokenizer_path;                   ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/hugging_face/wrapper.h"
 
 namespace vitrine {
 namespace {
@@ -295,7 +296,7 @@ Json preset_or_config(const std::string& name_or_path) {
     throw BadInput(name_or_path, "expected a preset or a config.json{}", hint);
   }
   const bool is_folder = std::filesystem::is_directory(name_or_path, error);
-  return read_json_file(is_folder ? name_or_path + "/config.json" : name_or_path);
+  return read_text_config(is_folder ? name_or_path + "/config.json" : name_or_path);
 }
 
 std::int64_t size_by_rule(std::string_view rule, std::int64_t d_model) {

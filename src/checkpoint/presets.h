@@ -22,7 +22,8 @@ struct Preset {
 
 std::span<const Preset> all_presets();
 
-/// The config.json of a preset, or of a file or folder. Otherwise throws BadInput with the nearest name.
+/// The config.json of a preset, or of a file or folder, there of its text half. Otherwise throws BadInput with the
+/// nearest name.
 Json preset_or_config(const std::string& name_or_path);
 
 /// A size that a rule derives from d_model: a multiple or fraction of d, optionally rounded up to a multiple, as in

@@ -25,7 +25,8 @@ struct StoredTensor {
   std::optional<DType> type;        ///< Ours; empty for a type that the engine cannot compute with.
   std::vector<std::int64_t> shape;  ///< Any rank.
   std::span<const std::byte> bytes;
-  std::string file;  ///< For messages.
+  std::string file;    ///< For messages.
+  std::string name{};  ///< In the file, if it is known under another.
 };
 
 /// A memory-mapped file of tensors. Opening it checks the whole header and reads no weights.

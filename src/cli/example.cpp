@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/hugging_face/wrapper.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -26,7 +27,7 @@ struct ExampleCommand : Options {
 ExampleModel model_of(const ExampleCommand& o) {
   const std::uint64_t seed = o.seed.value_or(kSeed);
   if (o.config.empty()) return document_model(seed);
-  const Json json = read_json_file(o.config);
+  const Json json = read_text_config(o.config);
   const Family& family = family_of(json, o.config);
   return random_model(read_model_config(family, json, o.config, o.allowed_config_keys), o.config, seed);
 }

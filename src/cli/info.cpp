@@ -62,13 +62,26 @@ InfoRequest request_of(const InfoOptions& o, const Subject& s) {
   return request;
 }
 
+/// Whether a folder has a config.json but no weights yet.
+bool is_bare(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path + "/config.json", error)) return false;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    for (const char* ending : {".safetensors", ".bin", ".index.json"}) {
+      if (name.ends_with(ending)) return false;
+    }
+  }
+  return !error;
+}
+
 Subject open_subject(const InfoOptions& o) {
   const std::string path = o.model.empty() ? default_model() : o.model;
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
-  const bool is_config = exists && path.ends_with(".json");
+  const bool is_folder = exists && is_bare(path), is_config = is_folder || (exists && path.ends_with(".json"));
   if ((!exists || is_config) && !o.adapters.empty()) throw BadInput("--adapter", "it needs a checkpoint with weights");
-  if (!exists || is_config) return {facts_of_config(o, path)};
+  if (!exists || is_config) return {facts_of_config(o, is_folder ? path + "/config.json" : path)};
   if (o.adapters.empty()) {
     return {facts_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys, o.allowed_tensors}))};
   }
@@ -276,6 +289,10 @@ void run_info(const InfoOptions& o) {
   page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "", s.name, s.description,
                         grouped(count_params(s.config)), s.types, gb(static_cast<double>(s.stored_bytes))));
   if (!s.source.empty()) page.line("Source: " + s.source);
+  for (const UnreadTensors& part : s.unread) {
+    page.line(fmt::format("Not read: {}, {} tensors, {:.2f} GB", part.what, grouped(part.count),
+                          gb(static_cast<double>(part.bytes))));
+  }
   add_flow(page, s, layer_groups(s.config).front());
   add_config(page, s.config);
   add_params(page, s);

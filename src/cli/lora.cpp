@@ -143,7 +143,8 @@ void copy_other_files(const fs::path& from, const fs::path& to) {
     for (const char* ending : {".safetensors", ".bin", ".pt", ".pth", ".h5", ".gguf", ".msgpack", ".onnx"}) {
       if (name.ends_with(ending)) return false;
     }
-    return name != "config.json" && !name.ends_with(".index.json") && !name.ends_with(".tmp");
+    const bool reads_images = name.ends_with("processor_config.json");  // of a wrapper; the text half alone is written
+    return name != "config.json" && !reads_images && !name.ends_with(".index.json") && !name.ends_with(".tmp");
   };
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     if (!is_kept(entry.path())) continue;
@@ -198,7 +199,7 @@ void write_folder(const MergeOptions& o, const std::string& base_path, const std
     write_hugging_face_tensors(folder.file("model.safetensors"), *base.table, config, dtype, values, pool,
                                bar.reporter(), as);
   }
-  Json json = read_json_file((fs::path(base_path) / "config.json").string());
+  Json json = parse_json(base.config, base_path);
   if (config.head.tied != base.model->config().head.tied) json["tie_word_embeddings"] = false;
   write_config_json(folder.file("config.json"), *base.table, std::move(json), dtype);
   folder.commit();

@@ -31,7 +31,11 @@ std::vector<std::int32_t> declared_stop_ids(const std::string& folder) {
     std::error_code error;
     if (!fs::is_regular_file(path, error)) continue;
     const Json json = parse_json(MappedFile::open(path.string())->text(), path.string());
-    const Json eos = json.is_object() && json.contains("eos_token_id") ? json["eos_token_id"] : Json();
+    const auto eos_of = [](const Json& object) {
+      return object.is_object() && object.contains("eos_token_id") ? object["eos_token_id"] : Json();
+    };
+    Json eos = eos_of(json);
+    if (eos.is_null() && json.is_object()) eos = eos_of(json.value("text_config", Json()));
     for (const Json& id : eos.is_array() ? eos : Json::array({eos})) {
       if (id.is_number_integer()) ids.push_back(id.get<std::int32_t>());
     }

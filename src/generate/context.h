@@ -50,8 +50,11 @@ struct GenerateContext {
     pass.split = split;
     return pass;
   }
-  /// Throws BadInput for ids outside the vocabulary.
-  void check_ids(std::span<const std::int32_t> ids) const { check_ids(ids, model->config().vocab_size); }
+  /// Throws BadInput for ids of a text that are outside the vocabulary, and for placeholders.
+  void check_ids(std::span<const std::int32_t> ids) const {
+    model->refuse_placeholders(ids);
+    check_ids(ids, model->config().vocab_size);
+  }
   /// Throws BadInput for a source that is empty, too long, or has unknown ids, and for any source if the model has no
   /// encoder.
   void check_source(std::span<const std::int32_t> ids) const {

@@ -103,6 +103,7 @@ void encode(const GenerateContext& context, std::span<const std::vector<std::int
     if (n > stack.max_seq_len) {
       throw BadInput("encode", "the text has {} tokens, the model's context is {}", n, stack.max_seq_len);
     }
+    context.model->refuse_placeholders(ids);
     GenerateContext::check_ids(ids, stack.vocab_size);
   }
   std::vector<std::size_t> order(texts.size());

@@ -67,8 +67,12 @@ void check_rows(std::span<const std::int64_t> rows, std::int64_t n) {
 
 }  // namespace
 
-Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage)
-    : config_(std::move(config)), params_(std::move(params)), storage_(std::move(storage)) {
+Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage,
+             PlaceholderTokens placeholders)
+    : config_(std::move(config)),
+      params_(std::move(params)),
+      storage_(std::move(storage)),
+      placeholders_(std::move(placeholders)) {
   validate(config_, "config");
   const auto prepare = [](const StackConfig& c, StackParams& w) {
     if (c.embedding.sinusoid) w.sinusoids = std::make_shared<SinusoidRows>(*c.embedding.sinusoid, c.d_model);
@@ -76,6 +80,16 @@ Model::Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr
   prepare(config_, params_);
   if (config_.head.tied) params_.unembed.weight.name = "unembed.weight";  // for adapters of the head alone
   if (config_.encoder) prepare(*config_.encoder, params_.encoder);
+}
+
+void Model::refuse_placeholders(std::span<const std::int32_t> ids) const {
+  if (placeholders_.empty()) return;
+  for (const std::int32_t id : ids) {
+    const auto found = placeholders_.find(id);
+    if (found == placeholders_.end()) continue;
+    throw BadInput("ids", "{} token {}: this model's {} tower is not read", found->second, id,
+                   found->second == "audio" ? "audio" : "vision");
+  }
 }
 
 KvCache Model::make_cache(std::int64_t capacity, KvTypes types, KvMemory& memory, KvReach reach) const {

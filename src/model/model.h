@@ -1,6 +1,7 @@
 // A model: its config, its parameters, and its forward and backward.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,14 +19,22 @@ enum class KvReach : std::uint8_t {
   all,      ///< all, so that the scores of a chunk are rows of those of the whole text
 };
 
+/// Ids of tokens in whose place the vectors of a picture or a sound would be read, by another part of the checkpoint;
+/// and of what they are: "image", "video" or "audio".
+using PlaceholderTokens = std::map<std::int32_t, std::string>;
+
 /// Immutable after construction, so several threads may run passes at once.
 class Model {
  public:
   /// `storage` owns the memory that the views of `params` refer to. Throws as validate() does.
-  Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage);
+  Model(ModelConfig config, ModelParams params, std::vector<std::shared_ptr<const void>> storage,
+        PlaceholderTokens placeholders = {});
 
   const ModelConfig& config() const { return config_; }
   const ModelParams& params() const { return params_; }
+  /// Throws BadInput for a placeholder among the ids of a text. A forward computes with it as with other ids: the model
+  /// may have written it.
+  void refuse_placeholders(std::span<const std::int32_t> ids) const;
 
   /// A cache for one sequence of at most `capacity` tokens. Throws BadInput if it is negative or above max_seq_len,
   /// Unsupported if the model is bidirectional.
@@ -62,6 +71,7 @@ class Model {
   ModelConfig config_;
   ModelParams params_;
   std::vector<std::shared_ptr<const void>> storage_;
+  PlaceholderTokens placeholders_;
 };
 
 }  // namespace vitrine

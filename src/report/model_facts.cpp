@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/bind_tensors.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "generate/context.h"
@@ -84,8 +85,14 @@ ModelFacts checkpoint_facts(const Checkpoint& checkpoint, const std::string& pat
   ModelFacts facts{path, checkpoint.description, "", model.config()};
   facts.products = products_name(model, compute);
   facts.stored_bytes = stored_bytes(model);
+  facts.unread = checkpoint.unread;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
     facts.stored_names[name] = param.stored_name;
+    if (checkpoint.stored != nullptr) {
+      const auto stored = checkpoint.stored->all.find(param.stored_name);
+      if (stored != checkpoint.stored->all.end())
+        facts.stored_names[name] = name_in_file(stored->first, stored->second);
+    }
     const std::string type(name_of(param.view.dtype));
     if (facts.types.find(type) == std::string::npos) facts.types += (facts.types.empty() ? "" : ", ") + type;
   });
@@ -120,7 +127,10 @@ std::string stack_prefix(Stack stack, const char* end) {
 }
 
 Json info_json(const InfoRequest& request, const ModelFacts& s) {
-  Json flow = Json::array(), params = Json::array(), groups = Json::array(), costs;
+  Json flow = Json::array(), params = Json::array(), groups = Json::array(), unread = Json::array(), costs;
+  for (const UnreadTensors& part : s.unread) {
+    unread.push_back({{"what", part.what}, {"tensors", part.count}, {"bytes", part.bytes}});
+  }
   for (const SiteLayout& site : site_layout(s.config, 0)) {
     flow.push_back({{"name", name_of(site.site)},
                     {"shape", to_string(site.shape)},
@@ -152,6 +162,7 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
                 {"source", s.source},
                 {"params", count_params(s.config)},
                 {"bytes", s.stored_bytes},
+                {"unread", unread},
                 {"dtype", s.types},
                 {"compute", s.products},
                 {"config", json_of(describe_model(s.config))},

@@ -25,7 +25,8 @@ struct ModelFacts {
   std::int64_t stored_bytes = 0;
   std::string types{};           ///< "bf16", "bf16, f32"
   std::string products = "f32";  ///< The numbers that most products multiply: "int8", "bf16" or "f32".
-  Json file{};                   ///< config.json, if there are no weights.
+  std::vector<UnreadTensors> unread{};
+  Json file{};  ///< config.json, if there are no weights.
 };
 
 /// The facts of a config.json; `name` is its path or that of a preset. Throws as family_of() and read_model_config().

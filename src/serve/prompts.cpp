@@ -89,6 +89,7 @@ void check_prompt(const ServedModel& model, std::span<const std::int32_t> ids, c
     throw RequestError(kTooLong, where, "the prompt has {} tokens, the model's context is {}", ids.size(),
                        model.max_seq_len);
   }
+  if (model.model != nullptr) model.model->refuse_placeholders(ids);
   for (const std::int32_t id : ids) {  // a tokenizer may have more ids than the model
     if (id < model.vocab_size) continue;
     throw RequestError(kInvalid, where, "the tokenizer's id {} exceeds the model's vocabulary of {}", id,

@@ -35,7 +35,7 @@ const ChatFormat& chat_of(const ServedModel& model);
 void require_generation(const ServedModel& model);
 
 /// Throws RequestError for a prompt that is empty or longer than the context, with both numbers, and for ids of the
-/// tokenizer that the model does not have.
+/// tokenizer that the model does not have; BadInput for placeholders of images and sounds.
 void check_prompt(const ServedModel& model, std::span<const std::int32_t> ids, const std::string& where);
 
 }  // namespace vitrine

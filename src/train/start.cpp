@@ -47,8 +47,7 @@ std::vector<PairScore> read_references(const std::string& path, std::size_t n) {
 /// The start of a run that trains an adapter: a new one, that of lora.from, or, if it is not "", that of `checkpoint`.
 Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool) {
   Checkpoint base = load_checkpoint(c.model.checkpoint);
-  const std::string config_path = c.model.checkpoint + "/config.json";
-  const Json config = std::filesystem::exists(config_path) ? read_json_file(config_path) : Json::object();
+  const Json config = base.config.empty() ? Json::object() : parse_json(base.config, c.model.checkpoint);
   const std::string tokenizer = c.data.tokenizer.empty() ? base.tokenizer_path : c.data.tokenizer;
   const std::string& from = checkpoint.empty() ? c.lora->from : checkpoint;
   WritableAdapter adapter = from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed, "lora.")
@@ -78,13 +77,12 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
             {family_of(c.model.config, c.model.where), c.model.config, c.data.tokenizer}};
   }
   const Checkpoint loaded = load_checkpoint(checkpoint);
-  const std::string path = checkpoint + "/config.json";
-  if (loaded.table == nullptr || !std::filesystem::exists(path)) {
+  if (loaded.table == nullptr || loaded.config.empty()) {
     throw Unsupported(checkpoint, "expected a Hugging Face folder to train from, got a {}", loaded.description);
   }
-  const Json config = read_json_file(path);
+  const Json config = parse_json(loaded.config, checkpoint);
   const std::string tokenizer = c.data.tokenizer.empty() ? own_tokenizer(c, checkpoint, loaded) : c.data.tokenizer;
-  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, path), config, tokenizer}};
+  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, checkpoint), config, tokenizer}};
 }
 
 namespace {

@@ -7,12 +7,14 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <string>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/temp_folder.h"
 #include "checkpoint/load.h"
+#include "checkpoint/safetensors.h"
 #include "support/data.h"
 #include "support/run.h"
 
@@ -79,6 +81,24 @@ class HostileFolder {
 
   TempFolder folder_;
 };
+
+/// Writes model.safetensors again, with tensors that `edit` changes.
+inline void edit_tensors(const HostileFolder& folder,
+                         const std::function<void(std::map<std::string, StoredTensor>&)>& edit) {
+  const SafetensorsFile file = SafetensorsFile::open(folder / "model.safetensors");
+  std::map<std::string, StoredTensor> tensors = file.tensors();
+  edit(tensors);
+  std::string data;
+  Json header = Json::object();
+  for (const auto& [name, tensor] : tensors) {
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  const std::string text = header.dump();
+  folder.write(HostileFolder::length_text(text.size()) + text + data);
+}
 
 /// The message that refuses a checkpoint, or empty if it loads.
 inline std::string load_refusal(const std::string& path, const LoadOptions& options = {}) {

@@ -17,23 +17,6 @@ std::vector<float> logits_of_folder(const std::string& path, const LoadOptions& 
   return logits_of(*load_checkpoint(path, options).model, ids);
 }
 
-/// Writes model.safetensors again, with tensors that `edit` changes.
-void edit_tensors(const HostileFolder& folder, const std::function<void(std::map<std::string, StoredTensor>&)>& edit) {
-  const SafetensorsFile file = SafetensorsFile::open(folder / "model.safetensors");
-  std::map<std::string, StoredTensor> tensors = file.tensors();
-  edit(tensors);
-  std::string data;
-  Json header = Json::object();
-  for (const auto& [name, tensor] : tensors) {
-    header[name] = {{"dtype", tensor.dtype},
-                    {"shape", tensor.shape},
-                    {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
-    data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-  }
-  const std::string text = header.dump();
-  folder.write(HostileFolder::length_text(text.size()) + text + data);
-}
-
 std::span<const std::byte> bytes_of_values(const auto& values) { return std::as_bytes(std::span(values)); }
 
 TEST(PublishedFolders, BuffersOfEarlyLibrariesAreLeftOut) {

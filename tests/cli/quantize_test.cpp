@@ -62,7 +62,8 @@ TEST_F(Quantize, ComputeChoosesTheArithmetic) {
 }
 
 TEST_F(Quantize, AFailureLeavesNoFile) {
-  expect_error({"quantize", golden("gemma2"), out_, "--type", "f32"}, {out_, "gemma2", "scale of attention scores"});
+  expect_error({"quantize", golden("gemma2"), out_, "--type", "f32"},
+               {out_, "gemma2", "blocks.0.attention.score_scale"});
   expect_error({"quantize", golden("gpt2"), out_, "--type", "f32", "--tokenizer", golden("gpt2")}, {"tokenizer"});
   expect_error({"quantize", golden("gpt2") + "x", out_, "--type", "f32"}, {"no such"});
   expect_usage_error({"quantize", golden("gpt2"), out_, "--type", "q9"}, {"--type"});

@@ -22,7 +22,14 @@ struct Form {
 Form form_of(const Checkpoint& base, AdapterFormat format) {
   if (format == AdapterFormat::peft) {
     const Family& family = family_named(base.family);
-    return {family.tensors, family.prefixes, base.published_layout, std::string_view(".weight").size()};
+    std::vector<std::string_view> prefixes = family.prefixes;
+    if (prefixes.front() == "model.") {
+      // The modules of a wrapper, as transformers names them now and earlier. Adapters with these names are read for
+      // the text half alone, too; one that is written has the names of its base.
+      prefixes.insert(prefixes.begin() + 1, {"model.language_model.", "language_model.model."});
+      if (!base.wrapper.empty()) std::swap(prefixes[0], prefixes[1]);
+    }
+    return {family.tensors, prefixes, base.published_layout, std::string_view(".weight").size()};
   }
   const GgufArchitecture& architecture = gguf_architecture_of(base.family, "adapter");
   return {gguf_tensor_rules(architecture), {""}, architecture.layout, 0};

@@ -105,8 +105,10 @@ Json number(double x) {
   return x == std::floor(x) && std::abs(x) < 1e15 ? Json(static_cast<std::int64_t>(x)) : Json(x);
 }
 
-/// The last names of the modules, if together they select exactly these; else their full names.
-Json target_modules(const std::vector<const AdapterPlace*>& changed, std::span<const AdapterPlace> all) {
+/// The last names of the modules, if together they select exactly these; else their full names, as in a wrapper, whose
+/// other parts may have modules of the same last names.
+Json target_modules(const std::vector<const AdapterPlace*>& changed, std::span<const AdapterPlace> all,
+                    const Checkpoint& base) {
   std::set<std::string> full, last;
   for (const AdapterPlace* place : changed) {
     full.insert(place->module);
@@ -115,7 +117,7 @@ Json target_modules(const std::vector<const AdapterPlace*>& changed, std::span<c
   const bool is_exact = std::all_of(all.begin(), all.end(), [&](const AdapterPlace& place) {
     return full.contains(place.module) || !last.contains(place.module.substr(place.module.rfind('.') + 1));
   });
-  return is_exact ? last : full;
+  return is_exact && base.wrapper.empty() ? last : full;
 }
 
 Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>& changed,
@@ -142,7 +144,7 @@ Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>&
           {"r", number(rank)},
           {"lora_alpha", number(alpha)},
           {"lora_dropout", options.dropout},
-          {"target_modules", target_modules(changed, all)},
+          {"target_modules", target_modules(changed, all, base)},
           {"rank_pattern", ranks},
           {"alpha_pattern", alphas},
           {"use_rslora", options.rslora},

@@ -52,6 +52,9 @@ const Family& family_of_type(const Json& config, const std::string& where) {
     if (family.model_type == type) return family;
     known += (known.empty() ? "" : ", ") + std::string(family.model_type);
   }
+  if (const UnsupportedType* const other = unsupported_type(type)) {
+    throw Unsupported(where, "model_type {}: not supported: {}; nearest: {}", type, other->mechanism, other->nearest);
+  }
   throw Unsupported(where, "model_type \"{}\" is not supported (supported: {})", type, known);
 }
 

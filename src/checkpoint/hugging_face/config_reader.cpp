@@ -87,6 +87,8 @@ constexpr auto kGenericKeys = std::to_array<std::string_view>({
     "top_k",
     "top_p",
     "typical_p",
+    // layers that predict further tokens, whose tensors are left out
+    "num_nextn_predict_layers",
     // training
     "attention_dropout",
     "initializer_range",

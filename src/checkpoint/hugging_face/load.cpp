@@ -11,6 +11,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/hugging_face/generation_config.h"
+#include "checkpoint/hugging_face/wrapper.h"
 #include "checkpoint/names.h"
 #include "checkpoint/param_rows.h"
 #include "checkpoint/safetensors.h"
@@ -210,8 +211,9 @@ class Binder {
       }
     }
     for (const auto& [name, tensor] : tensors_.all) {
-      if (used_.contains(name) || is_buffer(name) || is_allowed(name)) continue;
-      throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor ignores it)", name);
+      const std::string& in_file = name_in_file(name, tensor);
+      if (used_.contains(name) || is_buffer(name) || is_allowed(in_file)) continue;
+      throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor ignores it)", in_file);
     }
   }
 
@@ -236,14 +238,14 @@ class Binder {
     const StoredTensor& tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
-      if (!is_allowed(stored)) check_copy(tensor, stored, *param);
+      if (!is_allowed(name_in_file(stored, tensor))) check_copy(tensor, name_in_file(stored, tensor), *param);
       return;
     }
 
     const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
     if (tensor.shape != expected) {
-      throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", stored, shape_text(expected),
-                          params.front()->name, shape_text(tensor.shape));
+      throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
+                          shape_text(expected), params.front()->name, shape_text(tensor.shape));
     }
     const DType dtype = dtype_of(tensor, stored);
     if (is_vector && is_blocks(dtype)) {
@@ -342,7 +344,8 @@ class Binder {
 
 }  // namespace
 
-Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors) {
+Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors,
+                        PlaceholderTokens placeholders) {
   if (family.adapt) {
     family.adapt(config, [&](std::string_view name) { return tensors.all.contains(std::string(name)); });
     validate(config, tensors.where);
@@ -355,20 +358,25 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
   result.table = std::make_shared<const Family>(family);
   result.prefix = binder.prefix();
   result.family = family.model_type;
-  result.model = std::make_shared<const Model>(std::move(config), std::move(params), tensors.storage);
+  result.model =
+      std::make_shared<const Model>(std::move(config), std::move(params), tensors.storage, std::move(placeholders));
   result.stored = std::make_shared<const StoredTensors>(std::move(tensors));
   return result;
 }
 
 Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
                              const LoadOptions& options) {
-  const Family& family = family_of(config, where);
-  ModelConfig model = read_model_config(family, config, where, options.allowed_config_keys);
+  TextHalf half = text_half(config, where, options.allowed_config_keys);
+  const Family& family = family_of(half.config, half.where);
+  ModelConfig model = read_model_config(family, half.config, half.where, options.allowed_config_keys);
+  std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   rename_gamma_and_beta(tensors);
   narrow_doubles(tensors);
   tensors.allowed = options.allowed_tensors;
-  Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors));
-  result.config = config.dump(2) + "\n";
+  Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors), std::move(half.placeholders));
+  result.unread = std::move(unread);
+  if (half.wrapper != nullptr) result.wrapper = half.wrapper->model_type;
+  result.config = half.config.dump(2) + "\n";
   return result;
 }
 
@@ -380,14 +388,15 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
         "expected a model, got an adapter (adapter_config.json): give its base, and this folder with --adapter");
   }
   if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
-  const Json json =
-      with_allowed_class(read_json_file(config_path.string()), config_path.string(), options.allowed_config_keys);
-  const Family& family = family_of(json, config_path.string());
-  read_model_config(family, json, config_path.string(), options.allowed_config_keys);  // its errors come first
+  const Json json = read_json_file(config_path.string());
+  const TextHalf half = text_half(json, config_path.string(), options.allowed_config_keys);
+  const Family& family = family_of(half.config, half.where);
+  read_model_config(family, half.config, half.where, options.allowed_config_keys);  // its errors come first
   Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);
-  result.description = std::string(family.model_type) + ", Hugging Face checkpoint";
+  const std::string inside = result.wrapper.empty() ? "" : " in " + result.wrapper;
+  result.description = std::string(family.model_type) + inside + ", Hugging Face checkpoint";
   result.tokenizer_path = folder;
-  read_generation(folder, json, options.allowed_config_keys, result);
+  read_generation(folder, half.config, options.allowed_config_keys, result);
   return result;
 }
 

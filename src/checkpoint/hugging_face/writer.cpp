@@ -27,7 +27,7 @@ struct Part {
 
 /// A stored tensor, and the source of its rows.
 struct Stored {
-  std::string name;
+  std::string name, name_in_file;
   std::vector<Part> parts;
   PlaceShape shape;
 };
@@ -55,7 +55,8 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
       shapes.push_back(shape);
     }
     written.insert(place.ours.begin(), place.ours.end());
-    Stored stored{place.stored, {}, shape_of(place, config, shapes)};
+    Stored stored{place.stored, place.stored, {}, shape_of(place, config, shapes)};
+    if (as && as->names_in_file.contains(stored.name)) stored.name_in_file = as->names_in_file.at(stored.name);
     for (const RowRun& run : row_runs(place, config, shapes)) {
       stored.parts.push_back({indices[run.part], run.first, run.count});
     }
@@ -76,7 +77,7 @@ class TensorStream {
   template <class Report>
   void write(const Stored& stored, DType dtype, Report&& report) {
     dtype_ = dtype;
-    sink_.begin(stored.name, dtype_, stored.shape.stored);
+    sink_.begin(stored.name_in_file, dtype_, stored.shape.stored);
     const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
     const std::int64_t n_lines = transposed ? cols : rows;
     const std::int64_t line = transposed ? rows : cols;
@@ -91,7 +92,7 @@ class TensorStream {
       } else {
         fill_rows(stored, first, n);
       }
-      if (!file_.empty()) check_range(stored.name);
+      if (!file_.empty()) check_range(stored.name_in_file);
       append(n * line);
       report(n * line);
     }

@@ -24,9 +24,10 @@ using ParamValues =
 
 /// The form of an existing file, if a table allows several.
 struct StoredForm {
-  std::string prefix;                    ///< Of the names of its tensors.
-  std::set<std::string> names;           ///< Of the tensors to write, with the prefix.
-  std::map<std::string, DType> types{};  ///< Of tensors whose type is not that of the others.
+  std::string prefix;                                  ///< Of the names of its tensors.
+  std::set<std::string> names;                         ///< Of the tensors to write, with the prefix.
+  std::map<std::string, DType> types{};                ///< Of tensors whose type is not that of the others.
+  std::map<std::string, std::string> names_in_file{};  ///< Of tensors whose name is to be another.
 };
 
 /// Writes `path`, a .safetensors file with the tensors of `config` in the family's names and orientation, rounded to
