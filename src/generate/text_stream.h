@@ -13,8 +13,8 @@ namespace vitrine {
 /// cannot become part of a valid character are returned unchanged.
 class TextStream {
  public:
-  /// Throws BadInput for an empty stop string.
-  explicit TextStream(std::vector<std::string> stops = {});
+  /// `keeps_stop`: the stop string is part of the text. Throws BadInput for an empty stop string.
+  explicit TextStream(std::vector<std::string> stops = {}, bool keeps_stop = false);
 
   /// Adds bytes and returns the text that can be shown now. After a stop string, all further bytes are dropped.
   std::string push(std::string_view bytes);
@@ -32,6 +32,7 @@ class TextStream {
   std::string take(std::size_t count);
 
   std::vector<std::string> stops_;
+  bool keeps_stop_;
   std::string held_;  // begins with a character or an invalid byte
   bool stopped_ = false;
 };

@@ -132,6 +132,17 @@ TEST(TextStream, StopInsideACharacter) {
   EXPECT_EQ(partial.push("\x80"), "😀");
 }
 
+TEST(TextStream, TheStopCanBePartOfTheText) {
+  TextStream stream({"abc", "bd"}, true);
+  EXPECT_EQ(stream.push("xa"), "x");
+  EXPECT_EQ(stream.push("bd"), "abd");
+  EXPECT_TRUE(stream.stopped());
+  EXPECT_EQ(stream.push("y"), "");
+  TextStream late({"bc", "bcd"}, true);
+  EXPECT_EQ(late.push("ab"), "a");
+  EXPECT_EQ(late.push("cde"), "bc") << "the first one of the list that is complete";
+}
+
 TEST(TextStream, EmptyStopIsRefused) { EXPECT_THROW(TextStream({"a", ""}), BadInput); }
 
 }  // namespace
