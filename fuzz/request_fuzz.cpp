@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t end = std::min(text.find('\n'), text.size());
   return fuzz::answer([&] {
     RequestHead head;
-    head.path = std::string(text.substr(0, end));
+    head.path = parse_target(text.substr(0, end)).path;
     head.method = methods_of(head.path).starts_with("POST") ? "POST" : "GET";
     head.content_type = "application/json";
     head.host = "localhost";

@@ -22,8 +22,15 @@ bool from_json(const Json& value, double& place);  ///< Finite.
 bool from_json(const Json& value, std::string& place);
 bool from_json(const Json& value, std::vector<std::string>& place);   ///< A list, or one string.
 bool from_json(const Json& value, std::vector<std::int32_t>& place);  ///< Numbers of at least 0.
+/// A whole number, which may be written as 3.0.
 template <std::integral T>
 bool from_json(const Json& value, T& place) {
+  constexpr double kMax = std::int64_t{1} << 53;  // up to which doubles are exact
+  if (value.is_number_float()) {
+    const auto real = value.get<double>();
+    return real >= -kMax && real <= kMax && from_json(Json(static_cast<std::int64_t>(real)), place) &&
+           static_cast<double>(place) == real;
+  }
   if (!value.is_number_integer()) return false;
   const auto take = [&](auto number) {
     if (!std::in_range<T>(number)) return false;

@@ -5,6 +5,43 @@
 #include "base/error.h"
 
 namespace vitrine {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n\f\v";
+
+std::string_view stripped(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+/// Marks the end of the last message; transformers 5.24 uses the same mark, which templates may see.
+constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+OrderedJson with_end_mark(OrderedJson messages) {
+  const bool has_text = !messages.empty() && messages.back().contains("content");
+  if (!has_text || !messages.back()["content"].is_string()) {
+    throw BadInput("messages", "expected a last message with a text to continue");
+  }
+  messages.back()["content"].get_ref<std::string&>() += kEndMark;
+  return messages;
+}
+
+/// Ends a rendering at the mark. A template that strips the space of the mark has stripped that of the message.
+void cut_at_mark(RenderedTemplate& rendered, std::string_view last) {
+  const std::string_view mark = stripped(kEndMark);
+  const std::size_t at = rendered.text.rfind(mark);
+  if (at == rendered.text.npos || rendered.text.find(stripped(last)) == rendered.text.npos) {
+    throw BadInput("messages", "the chat template does not write the last message as it is: it cannot be continued");
+  }
+  const bool keeps_space = std::string_view(rendered.text).substr(at).starts_with(kEndMark);
+  rendered.text.resize(at);
+  if (!keeps_space) rendered.text.resize(rendered.text.find_last_not_of(kSpace) + 1);
+  const std::int64_t size = std::ssize(rendered.text);
+  std::erase_if(rendered.literal, [&](const auto& span) { return span.first >= size; });
+  if (!rendered.literal.empty()) rendered.literal.back().second = std::min(rendered.literal.back().second, size);
+}
+
+}  // namespace
 
 ChatFormat::ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, ChatVariables variables,
                        std::string_view where)
@@ -14,25 +51,32 @@ ChatFormat::ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, Chat
       plain_(templates_.choose(false, where)),
       with_tools_(templates_.choose(true, where)) {}
 
-RenderedTemplate ChatFormat::render(const ChatHistory& conversation, bool asks_for_answer) const {
+RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const ChatRendering& how) const {
   const auto text = [](const OrderedJson& value) {
     return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   };
-  const TemplateData messages = TemplateData::parse(text(conversation.messages()), "messages");
+  const OrderedJson& written = conversation.messages();
+  const TemplateData messages =
+      TemplateData::parse(text(how.continues_last ? with_end_mark(written) : written), "messages");
   const TemplateData tools = TemplateData::parse(text(conversation.tools()), "tools");
   TemplateInput input;
   input.messages = &messages.value();
   input.tools = &tools.value();
-  input.add_generation_prompt = asks_for_answer;
+  if (how.documents) input.documents = &how.documents->value();
+  input.add_generation_prompt = how.asks_for_answer;
   input.special_tokens = templates_.special_tokens;
-  for (const auto& [name, value] : variables_.by_name) input.variables.emplace_back(name, &value.value());
+  for (const auto* const variables : {&variables_.by_name, &how.variables}) {
+    for (const auto& [name, value] : *variables) input.variables.emplace_back(name, &value.value());
+  }
   input.now = variables_.now ? *variables_.now : TemplateClock::now();
   input.reports_literal = true;
-  return (conversation.tools().is_null() ? plain_ : with_tools_).render(input);
+  RenderedTemplate rendered = (conversation.tools().is_null() ? plain_ : with_tools_).render(input);
+  if (how.continues_last) cut_at_mark(rendered, written.back()["content"].get_ref<const std::string&>());
+  return rendered;
 }
 
-std::vector<std::int32_t> ChatFormat::encode(const ChatHistory& conversation, bool asks_for_answer) const {
-  const RenderedTemplate rendered = render(conversation, asks_for_answer);
+std::vector<std::int32_t> ChatFormat::encode(const ChatHistory& conversation, const ChatRendering& how) const {
+  const RenderedTemplate rendered = render(conversation, how);
   return tokenizer_->encode_trusted(rendered.text, rendered.literal);
 }
 
@@ -44,7 +88,7 @@ std::optional<std::int32_t> ChatFormat::end_of_answer() const {
     conversation.add(role, conversation.messages().size() == 1 ? answer : "A question");
     if (conversation.messages().size() == 1) continue;
     try {
-      const std::string text = render(conversation, false).text;
+      const std::string text = render(conversation, {.asks_for_answer = false}).text;
       const std::size_t at = text.rfind(answer);
       if (at == text.npos) continue;
       if (const auto id = first_special(std::string_view(text).substr(at + answer.size()))) return id;

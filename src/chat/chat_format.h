@@ -23,19 +23,27 @@ struct ChatVariables {
   std::optional<TemplateClock> now;
 };
 
+/// How a conversation is rendered, besides its messages.
+struct ChatRendering {
+  bool asks_for_answer = true;  ///< It is followed by what asks the model for an answer.
+  bool continues_last = false;  ///< It ends within its last message, which the model continues.
+  std::vector<std::pair<std::string, TemplateData>> variables{};  ///< Replace those of the format.
+  std::optional<TemplateData> documents{};                        ///< What templates call documents.
+};
+
 class ChatFormat {
  public:
   /// `tokenizer` must outlive this object; `where` names the model in errors. Throws BadInput if there is no template,
   /// TemplateError if it cannot be parsed.
   ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, ChatVariables variables, std::string_view where);
 
-  /// The ids of the conversation, followed, if wanted, by what asks the model for an answer. Special tokens are
-  /// recognized only where the template wrote them. Throws TemplateError, BadInput.
-  std::vector<std::int32_t> encode(const ChatHistory& conversation, bool asks_for_answer) const;
+  /// The ids of the conversation. Special tokens are recognized only where the template wrote them. Throws
+  /// TemplateError, BadInput.
+  std::vector<std::int32_t> encode(const ChatHistory& conversation, const ChatRendering& how) const;
 
   /// The text of the conversation whose ids encode() returns.
-  std::string text(const ChatHistory& conversation, bool asks_for_answer) const {
-    return render(conversation, asks_for_answer).text;
+  std::string text(const ChatHistory& conversation, const ChatRendering& how) const {
+    return render(conversation, how).text;
   }
 
   /// The token that the template puts after an answer, such as <|im_end|>, in addition to the tokens that end texts
@@ -43,7 +51,7 @@ class ChatFormat {
   std::optional<std::int32_t> end_of_answer() const;
 
  private:
-  RenderedTemplate render(const ChatHistory& conversation, bool asks_for_answer) const;
+  RenderedTemplate render(const ChatHistory& conversation, const ChatRendering& how) const;
   std::optional<std::int32_t> first_special(std::string_view text) const;
 
   ChatTemplates templates_;

@@ -26,7 +26,7 @@ bool ChatSession::exceeds(const ChatPrompt& prompt) const {
 ChatPrompt ChatSession::prompt(const ChatHistory& conversation, bool drops_oldest) const {
   const auto without = [&](std::int64_t n) {
     const ChatHistory rest = conversation.without_first(n);
-    return ChatPrompt{format_.encode(rest, true),
+    return ChatPrompt{format_.encode(rest, {}),
                       static_cast<std::int64_t>(conversation.messages().size() - rest.messages().size())};
   };
   ChatPrompt all = without(0);

@@ -1,5 +1,6 @@
 // vitrine serve: the HTTP server.
 #include <malloc.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
@@ -22,8 +23,8 @@ struct ServeOptions : Options {
   std::string model, host = "127.0.0.1", key_file, access_log, template_path;
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;
-  std::size_t max_sequences = 32, max_queue = 64, max_connections = 512;
-  std::int64_t max_body_mib = 4, max_trace_mib = 64;
+  std::size_t max_sequences = 32, max_queue = 4096, max_connections = 4096;
+  std::int64_t max_body_mib = 4, max_trace_mib = 64, queue_memory_mib = 256;
   std::optional<std::int64_t> kv_memory_mib, prefix_memory_mib;
   double round_ms = 250, drain_seconds = 30;
   bool no_prefix_cache = false, no_inspect = false;
@@ -43,7 +44,7 @@ AccessRules access_rules(const ServeOptions& o) {
     throw BadInput("--host", "other machines can reach {}: give keys with --api-key-file or VITRINE_API_KEY", o.host);
   }
   rules.hosts = {"127.0.0.1", "localhost", "[::1]"};
-  rules.origins = o.origins;
+  for (const std::string& origin : o.origins) rules.origins.push_back(parse_origin(origin, "--cors"));
   rules.max_body = static_cast<std::uint64_t>(o.max_body_mib) << 20;
   return rules;
 }
@@ -125,18 +126,29 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   return model;
 }
 
+/// Lets the process have a file for each connection, as far as the system permits it.
+void allow_files(std::size_t n_connections) {
+  constexpr rlim_t kOthers = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_max, std::max<rlim_t>(limit.rlim_cur, n_connections + kOthers));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// Makes the allocator return large blocks to the system at once. By default it keeps blocks of up to 32 MiB after the
 /// first of that size, and what requests leave between them is never returned: after 1,000 clients, 140 MiB.
 void return_memory() { ::mallopt(M_MMAP_THRESHOLD, 128 << 10); }
 
 void run_serve(const ServeOptions& o) {
   return_memory();
+  allow_files(o.max_connections);
   stop_cleanly();
   HttpConfig config;
   config.host = o.host;
   config.port = o.port;
   config.access = access_rules(o);
   config.max_connections = o.max_connections;
+  config.max_bodies = o.queue_memory_mib << 20;
   config.access_log = o.access_log;
   config.drain_time = std::chrono::duration<double>(o.drain_seconds);
   config.interrupt = &interrupted();
@@ -157,7 +169,8 @@ void run_serve(const ServeOptions& o) {
   context.interrupt = nullptr;  // rounds end; the server stops after them
   pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
   if (const std::int64_t bytes = prefix_bytes(o, context); bytes > 0) context.prefixes = &prefixes.emplace(bytes);
-  scheduler.emplace(context, *pool, SchedulerConfig{o.max_sequences, o.max_queue, o.round_ms / 1000}, metrics);
+  const SchedulerConfig rounds{o.max_sequences, o.max_queue, o.queue_memory_mib << 20, o.round_ms / 1000};
+  scheduler.emplace(context, *pool, rounds, metrics);
   server.serve(model, *scheduler);
   if (o.json) {
     print_json({{"url", server.url()}, {"models", model.names}});
@@ -180,13 +193,16 @@ void add_serve(Command& program) {
   add_list(command, "--name", o->names,
            "The model's name in requests; may be given several times (default: the file's)");
   add_file(command, "--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)");
-  add_list(command, "--cors", o->origins, "Origin of web pages that may use the server; may be given several times");
+  add_list(command, "--cors", o->origins,
+           "Origin of web pages that may use the server, \"*\" for all; may be given several times");
   add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
   add_number<std::size_t>(command, "--max-sequences", o->max_sequences, "Sequences that run at a time (default: 32)", 1,
                           4096);
   add_number<std::size_t>(command, "--max-queue", o->max_queue,
-                          "Requests of an API key that may wait; more are answered with status 429 (default: 64)", 1,
+                          "Requests of an API key that may wait; more are answered with status 429 (default: 4096)", 1,
                           1 << 20);
+  add_number<std::int64_t>(command, "--queue-memory", o->queue_memory_mib,
+                           "MiB of all requests that wait; more are answered the same (default: 256)", 1, 1 << 30);
   add_number<std::int64_t>(command, "--kv-memory", o->kv_memory_mib,
                            "MiB of the KV caches of running sequences (default: half of the memory)", 1, 1 << 30);
   add_number<std::int64_t>(command, "--prefix-memory", o->prefix_memory_mib,
@@ -202,8 +218,8 @@ void add_serve(Command& program) {
   add_number<std::int64_t>(command, "--max-trace", o->max_trace_mib,
                            "MiB of the values that a request may read from the forward (default: 64)", 1, 1 << 20);
   command.add_flag("--no-inspect", o->no_inspect, "Refuse requests that read or change values of the forward");
-  add_number<std::size_t>(command, "--max-connections", o->max_connections, "Open connections (default: 512)", 1,
-                          1 << 16);
+  add_number<std::size_t>(command, "--max-connections", o->max_connections,
+                          "Open connections; more wait (default: 4096)", 1, 1 << 16);
   add_number<double>(command, "--drain-seconds", o->drain_seconds,
                      "After SIGTERM, seconds until requests that have not ended are ended (default: 30)", 0, 86'400);
   add_file(command, "--access-log", o->access_log, "Append a line for each request to this file (default: stderr)");

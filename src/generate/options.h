@@ -35,6 +35,7 @@ struct GenerateOptions {
   std::optional<int> top_k{};
   std::optional<double> top_p{}, min_p{}, typical_p{}, epsilon_cutoff{}, eta_cutoff{}, repeat_penalty{},
       frequency_penalty{}, presence_penalty{};
+  std::optional<int> repeat_last_n{};
   bool greedy = false;              ///< As a temperature of 0.
   std::vector<std::string> stop{};  ///< The text ends before the first occurrence of any of these.
   std::optional<int> n_logprobs{};  ///< Log-probabilities to report for each token; 0: none.
@@ -78,6 +79,7 @@ struct SamplingConfig {
   double repeat_penalty = 1;                                  ///< 1 is off
   double frequency_penalty = 0;                               ///< 0 is off
   double presence_penalty = 0;                                ///< 0 is off
+  int repeat_last_n = -1;                                     ///< The penalties see so many last tokens; -1: all
   std::vector<std::pair<std::int32_t, double>> logit_bias{};  ///< ids and finite summands
 
   bool changes_logits() const {
@@ -132,6 +134,7 @@ struct OptionRow {
   std::vector<std::string> names{};          ///< The texts that are allowed, if not all.
   const char* field = "";                    ///< The field of the server, if its name differs,
   std::optional<OptionRange> field_range{};  ///< or its range.
+  std::vector<const char*> other_fields{};   ///< Its names in other interfaces. The last one that is given counts.
 
   bool is_in(unsigned places) const { return (in & places) != 0; }
   bool is_of_sampler() const { return value.index() != 0; }
@@ -154,7 +157,9 @@ inline const std::vector<OptionRow>& option_rows() {
        .in = kInSearch | kInChat | kInSet | kInServer,
        .about = "Generate at most N tokens (default: the model's, else 128)",
        .range = {0, kMaxTokens},
-       .in_chat = "At most N tokens in an answer (default: the model's, else up to the end of the context)"},
+       .in_chat = "At most N tokens in an answer (default: the model's, else up to the end of the context)",
+       .field_range = OptionRange{-1, kMaxTokens},  // llama-server: -1 is no limit
+       .other_fields = {"max_completion_tokens", "n_predict"}},
       {.name = "beam",
        .place = &O::beam,
        .in = kInSearch,
@@ -176,7 +181,7 @@ inline const std::vector<OptionRow>& option_rows() {
        .names = {"no", "yes", "never"}},
       {.name = "min_tokens",
        .place = &O::min_tokens,
-       .in = kInSearch,
+       .in = kInSearch | kInServer,
        .about = "Generate at least N tokens",
        .range = {0, kMaxTokens}},
       {.name = "no_repeat_ngram",
@@ -264,7 +269,13 @@ inline const std::vector<OptionRow>& option_rows() {
        .range = {.lowest = 0, .is_above = true},
        .value = &S::repeat_penalty,
        .stored = &C::repeat_penalty,
-       .field = "repetition_penalty"},
+       .field = "repetition_penalty",
+       .other_fields = {"repeat_penalty"}},
+      {.name = "repeat_last_n",
+       .place = &O::repeat_last_n,
+       .in = kInServer,
+       .range = {-1, std::numeric_limits<int>::max()},
+       .value = &S::repeat_last_n},
       {.name = "frequency_penalty",
        .place = &O::frequency_penalty,
        .in = kInServer,

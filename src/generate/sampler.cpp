@@ -43,6 +43,7 @@ class ChangedLogits {
                                 std::size_t n_generated, const SamplingConfig& config) {
     scores_.assign(logits.begin(), logits.end());
     for (const auto& [id, bias] : config.logit_bias) scores_[index_of_id(id, scores_.size(), "logit bias")] += bias;
+    history = penalized(history, config);
     if (config.repeat_penalty != 1) penalize_repeats(history, config.repeat_penalty);
     if (config.frequency_penalty != 0 || config.presence_penalty != 0) {
       penalize_generated(history.last(std::min(n_generated, history.size())), config);

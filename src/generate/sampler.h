@@ -1,6 +1,7 @@
 // Chooses the next token from logits: filters, reproducible sampling, and log-probabilities.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,6 +17,12 @@ struct DrawKey {
   std::uint64_t sequence = 0;  ///< which text of a batch
   std::uint64_t step = 0;      ///< which token of that text
 };
+
+/// The last ids of a text, at which the penalties look.
+inline std::span<const std::int32_t> penalized(std::span<const std::int32_t> ids, const SamplingConfig& config) {
+  const auto n = static_cast<std::size_t>(config.repeat_last_n);  // -1: all
+  return ids.last(std::min(n, ids.size()));
+}
 
 /// Chooses one token. `logits` [vocab_size] are those of the model, unmodified; the repeat penalty applies to the ids
 /// of `history`, of which the last `n_generated` are generated tokens. Throws BadInput for an invalid config, for an id

@@ -95,7 +95,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
     : context_(context),
       request_(std::move(request)),
       tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
-      text_(request_.stop_strings, tokenizer_ != nullptr && tokenizer_->cleans_up()) {
+      text_(request_.stop_strings, request_.shows_stop, tokenizer_ != nullptr && tokenizer_->cleans_up()) {
   check(context, request_);
   branches_.push_back({first_cache(), request_.prompt});
   const std::int32_t last = request_.prompt.back();
@@ -187,7 +187,7 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
   const std::span<float> scores = sampler.scores(logits.size());
   log_softmax(*context_.kernels, logits, scores);
   apply_before_penalty(request_.rules, text_of(branch), scores);
-  penalize(branch.ids, request_.sampling.repeat_penalty, scores);
+  penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, scores);
   if (applies(request_.rules, text_of(branch))) apply(request_.rules, text_of(branch), scores);
   const auto beam = static_cast<std::size_t>(&branch - branches_.data());
   branch.extensions.clear();
@@ -203,7 +203,7 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
     std::copy(logits.begin(), logits.end(), changed.begin());
     if (request_.rules.surround_penalty()) {
       apply_before_penalty(request_.rules, text_of(branch), changed);
-      penalize(branch.ids, request_.sampling.repeat_penalty, changed);
+      penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, changed);
       unpenalized = request_.sampling;
       unpenalized->repeat_penalty = 1;
     }
@@ -219,13 +219,14 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   }
   if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
     result_.stop_token = report_of(id, logits);
+    if (request_.shows_stop) show_token(id);
     return finish(FinishReason::stop);
   }
   report.token = report_of(id, logits);
   if (wants_logprobs()) result_.logprobs.push_back(*report.token);
   result_.ids.push_back(id);
   branch.ids.push_back(id);
-  if (detokenizer_ && id < tokenizer_size()) show(text_.push(detokenizer_->push(id)));
+  show_token(id);
   if (text_.stopped()) {
     finish(FinishReason::stop);
   } else if (static_cast<std::int64_t>(result_.ids.size()) == request_.max_tokens) {
@@ -267,6 +268,13 @@ void Sequence::finish_step() {
   branches_ = std::move(next);
 }
 
+void Sequence::show_token(std::int32_t id) {
+  if (!detokenizer_ || id >= tokenizer_size()) return;
+  std::string bytes = detokenizer_->push(id);
+  if (request_.shows_special && tokenizer_->bytes(id).empty()) bytes = tokenizer_->piece(id);
+  show(text_.push(bytes));
+}
+
 void Sequence::show(const std::string& text) {
   result_.text += text;
   report.text += text;
@@ -299,7 +307,7 @@ void Sequence::finish_beams() {
 std::string Sequence::text_of(std::span<const std::int32_t> ids) const {
   if (tokenizer_ == nullptr) return "";
   Detokenizer detokenizer(*tokenizer_, before_text_);
-  TextStream stream({}, tokenizer_->cleans_up());
+  TextStream stream({}, false, tokenizer_->cleans_up());
   std::string text;
   for (const std::int32_t id : ids) {
     if (id < tokenizer_size()) text += stream.push(detokenizer.push(id));

@@ -104,6 +104,7 @@ class Sequence {
   TokenReport report_of(std::int32_t id, std::span<const float> logits) const;
   void choose(Branch& branch, std::span<const float> logits, Sampler& sampler);
   void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
+  void show_token(std::int32_t id);
   void show(const std::string& text);
   void finish(FinishReason reason);
   void finish_beams();

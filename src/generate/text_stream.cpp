@@ -12,9 +12,11 @@ namespace vitrine {
 struct TextStream::Hit {
   std::size_t begin;
   bool complete;
+  std::size_t end = begin;  // of the text
 };
 
-TextStream::TextStream(std::vector<std::string> stops, bool cleans_up) : stops_(std::move(stops)) {
+TextStream::TextStream(std::vector<std::string> stops, bool keeps_stop, bool cleans_up)
+    : stops_(std::move(stops)), keeps_stop_(keeps_stop) {
   if (cleans_up) cleanup_.emplace();
   for (const std::string& stop : stops_) {
     if (stop.empty()) throw BadInput("stop", "expected a stop string of at least one byte, got an empty one");
@@ -29,7 +31,7 @@ std::string TextStream::add(std::string_view bytes) {
   const Hit hit = first_hit(false);
   if (hit.complete) {
     stopped_ = true;
-    return take(hit.begin);
+    return take(hit.end);
   }
   // The bytes before `begin` may end with the beginning of a character. It is held back until the next bytes show
   // whether the character is complete.
@@ -45,7 +47,7 @@ std::string TextStream::flush() {
   if (stopped_) return text;
   const Hit hit = first_hit(true);
   stopped_ = hit.complete;
-  text += take(hit.begin);
+  text += take(hit.end);
   held_.clear();
   return text;
 }
@@ -57,7 +59,8 @@ TextStream::Hit TextStream::first_hit(bool at_end) const {
     const std::string_view rest = held.substr(begin);
     const auto complete = [&](const std::string& stop) { return rest.starts_with(stop); };
     const auto partial = [&](const std::string& stop) { return std::string_view(stop).starts_with(rest); };
-    if (std::any_of(stops_.begin(), stops_.end(), complete)) return {begin, true};
+    const auto stop = std::find_if(stops_.begin(), stops_.end(), complete);
+    if (stop != stops_.end()) return {begin, true, begin + (keeps_stop_ ? stop->size() : 0)};
     if (!at_end && std::any_of(stops_.begin(), stops_.end(), partial)) return {begin, false};
   }
   return {held.size(), false};

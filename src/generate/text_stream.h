@@ -17,8 +17,8 @@ namespace vitrine {
 /// spaces that clean_up_spaces() removes.
 class TextStream {
  public:
-  /// Throws BadInput for an empty stop string.
-  explicit TextStream(std::vector<std::string> stops = {}, bool cleans_up = false);
+  /// `keeps_stop`: the stop string is part of the text. Throws BadInput for an empty stop string.
+  explicit TextStream(std::vector<std::string> stops = {}, bool keeps_stop = false, bool cleans_up = false);
 
   /// Adds bytes and returns the text that can be shown now. After a stop string, all further bytes are dropped.
   std::string push(std::string_view bytes);
@@ -38,6 +38,7 @@ class TextStream {
 
   std::vector<std::string> stops_;
   std::optional<SpaceCleanup> cleanup_;
+  bool keeps_stop_;
   std::string held_;  // begins with a character or an invalid byte
   bool stopped_ = false;
 };

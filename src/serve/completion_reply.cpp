@@ -55,7 +55,8 @@ void CompletionReply::count_cached(std::size_t sequence, const GenerateResult& r
 
 Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
   const auto previous = request_.echoes ? std::nullopt : std::optional(prompt.ids.back());
-  return {request_.is_chat, request_.given.n_logprobs.value_or(0), TokenTexts(model_.tokenizer, previous)};
+  const Tokenizer* const tokenizer = request_.names_ids ? nullptr : model_.tokenizer;
+  return {request_.is_chat, request_.given.n_logprobs.value_or(0), TokenTexts(tokenizer, previous)};
 }
 
 void CompletionReply::add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const {
@@ -111,15 +112,19 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
       }
       Json choice = this->choice(choices.size(), echo(prompt) + result.text, std::move(logprobs), result.finish_reason);
       if (request_.reports_ids) choice["vitrine"] = reports(p * best_of + s, result.ids);
+      if (request_.returns_ids) choice["token_ids"] = result.ids;
       choices.push_back(std::move(choice));
+      if (request_.returns_ids && !request_.is_chat) choices.back()["prompt_token_ids"] = prompt.ids;
     }
   }
-  return {{"id", id_},
-          {"object", request_.is_chat ? "chat.completion" : "text_completion"},
-          {"created", created_},
-          {"model", request_.model},
-          {"choices", std::move(choices)},
-          {"usage", usage_.to_json()}};
+  Json whole = {{"id", id_},
+                {"object", request_.is_chat ? "chat.completion" : "text_completion"},
+                {"created", created_},
+                {"model", request_.model},
+                {"choices", std::move(choices)},
+                {"usage", usage_.to_json()}};
+  if (request_.returns_ids && request_.is_chat) whole["prompt_token_ids"] = request_.prompts.front().ids;
+  return whole;
 }
 
 Json CompletionReply::chunk(Json choices) const {
@@ -128,7 +133,7 @@ Json CompletionReply::chunk(Json choices) const {
                 {"created", created_},
                 {"model", request_.model},
                 {"choices", std::move(choices)}};
-  if (request_.streams_usage) chunk["usage"] = nullptr;
+  if (request_.streams_usage) chunk["usage"] = request_.streams_every_usage ? usage_.to_json() : Json();
   return chunk;
 }
 
@@ -177,7 +182,13 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   Json choice = this->choice(step.id, text, std::move(logprobs), reason);
   if (is_first && request_.is_chat) choice["delta"]["role"] = "assistant";
   if (step.result && request_.reports_ids) choice["vitrine"] = reports(step.id, stream.ids);
-  return chunk({std::move(choice)});
+  const bool returns_prompt = request_.returns_ids && std::exchange(stream.has_ids, true) == false;
+  if (request_.returns_ids) choice["token_ids"] = Json::array();
+  if (request_.returns_ids && step.token) choice["token_ids"].push_back(step.token->id);
+  if (returns_prompt && !request_.is_chat) choice["prompt_token_ids"] = prompt.ids;
+  Json event = chunk({std::move(choice)});
+  if (returns_prompt && request_.is_chat) event["prompt_token_ids"] = prompt.ids;
+  return event;
 }
 
 Json CompletionReply::usage_chunk() const {

@@ -41,6 +41,7 @@ class CompletionReply {
   /// The state of a streamed choice.
   struct Stream {
     bool has_begun = false;
+    bool has_ids = false;  // of the prompt, in an event
     std::optional<Logprobs> logprobs;
     std::vector<std::int32_t> ids;
   };

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "generate/read_option.h"
 #include "inspect/text_recorder.h"
+#include "serve/foreign_fields.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
 #include "serve/site_fields.h"
@@ -18,6 +19,7 @@ constexpr int kMaxLogprobs = 20;
 constexpr int kMaxChoices = 32;
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxBiases = 2048;
+constexpr std::size_t kMaxBadWords = 256, kMaxWordTokens = 64;
 constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's, of a completion
 
 std::vector<std::string> read_stops(const ServedModel& model, RequestFields& fields) {
@@ -28,39 +30,84 @@ std::vector<std::string> read_stops(const ServedModel& model, RequestFields& fie
     throw RequestError(kInvalid, "stop", "expected at most {} texts, got {}", kMaxStops, list.size());
   std::vector<std::string> stops;
   for (const Json& stop : list) {
-    if (!stop.is_string() || stop.get_ref<const std::string&>().empty()) {
-      throw wrong_type("stop", "texts of at least one character", stop);
-    }
-    stops.push_back(stop.get<std::string>());
+    if (!stop.is_string()) throw wrong_type("stop", "texts", stop);
+    if (!stop.get_ref<const std::string&>().empty()) stops.push_back(stop.get<std::string>());
   }
   if (!stops.empty()) tokenizer_of(model, "stop");
   return stops;
 }
 
-std::vector<std::pair<std::int32_t, double>> read_biases(const ServedModel& model, RequestFields& fields) {
+/// The bias of an id, or of each token of a text; false excludes them.
+void add_bias(const ServedModel& model, const std::string& name, const Json& bias, CompletionRequest& request) {
+  std::vector<std::int32_t> ids;
+  if (const auto id = number_in<std::int32_t>(name)) {
+    ids = {*id};
+  } else if (model.tokenizer != nullptr) {
+    ids = model.tokenizer->encode(name, SpecialTokens::none);
+  }
+  const auto is_unknown = [&](std::int32_t id) { return id < 0 || id >= model.vocab_size; };
+  if (ids.empty() || std::any_of(ids.begin(), ids.end(), is_unknown)) {
+    throw RequestError(kInvalid, "logit_bias", "expected ids from 0 to {}, got \"{}\"", model.vocab_size - 1, name);
+  }
+  if (request.logit_bias.size() + request.excluded.size() + ids.size() > kMaxBiases) {
+    throw RequestError(kInvalid, "logit_bias", "expected at most {} ids", kMaxBiases);
+  }
+  if (bias == Json(false)) {
+    request.excluded.insert(request.excluded.end(), ids.begin(), ids.end());
+    return;
+  }
+  const Json entry = {{name, bias}};
+  const auto summand = RequestFields(entry, "logit_bias").number(name, -100, 100);
+  for (const std::int32_t id : ids) {
+    if (summand) request.logit_bias.emplace_back(id, *summand);
+  }
+}
+
+/// `{"id": summand}`, or llama-server's `[[id or text, summand or false]]`.
+void read_biases(const ServedModel& model, RequestFields& fields, CompletionRequest& request) {
   const Json* const value = fields.find("logit_bias");
-  if (value == nullptr) return {};
-  if (!value->is_object()) throw wrong_type("logit_bias", "an object of ids and numbers", *value);
-  if (value->size() > kMaxBiases) {
-    throw RequestError(kInvalid, "logit_bias", "expected at most {} ids, got {}", kMaxBiases, value->size());
-  }
-  std::vector<std::pair<std::int32_t, double>> biases;
-  RequestFields entries(*value, "logit_bias");
+  if (value == nullptr) return;
+  if (!value->is_structured()) throw wrong_type("logit_bias", "an object of ids and numbers", *value);
   for (const auto& [name, bias] : value->items()) {
-    const auto id = number_in<std::int32_t>(name);
-    if (!id || *id < 0 || *id >= model.vocab_size) {
-      throw RequestError(kInvalid, "logit_bias", "expected ids from 0 to {}, got \"{}\"", model.vocab_size - 1, name);
+    if (value->is_object()) {
+      add_bias(model, name, bias, request);
+      continue;
     }
-    if (const auto summand = entries.number(name, -100, 100)) biases.emplace_back(*id, *summand);
+    const bool is_pair = bias.is_array() && bias.size() == 2 && (bias[0].is_number_integer() || bias[0].is_string());
+    if (!is_pair) throw wrong_type("logit_bias", "pairs of an id and a number", bias);
+    add_bias(model, bias[0].is_string() ? bias[0].get<std::string>() : bias[0].dump(), bias[1], request);
   }
-  return biases;
+}
+
+/// vLLM's `bad_words`: texts that do not occur, at the beginning of a word or within one.
+void read_bad_words(const ServedModel& model, RequestFields& fields, CompletionRequest& request) {
+  const auto words = fields.get<std::vector<std::string>>("bad_words", "a list of texts");
+  if (!words || words->empty()) return;
+  if (words->size() > kMaxBadWords) {
+    throw RequestError(kInvalid, "bad_words", "expected at most {} texts, got {}", kMaxBadWords, words->size());
+  }
+  const Tokenizer& tokenizer = tokenizer_of(model, "bad_words");
+  for (const std::string& word : *words) {
+    const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+    const auto within = tokenizer.encode(bare, SpecialTokens::none);
+    const auto after_space = tokenizer.encode(" " + bare, SpecialTokens::none);
+    if (within.empty() || within.size() > kMaxWordTokens) {
+      throw RequestError(kInvalid, "bad_words", "expected texts of 1 to {} tokens, got {}", kMaxWordTokens,
+                         within.size());
+    }
+    request.bad_words.push_back(within);
+    const bool is_other = after_space.size() == within.size() && after_space[0] != within[0];
+    if (is_other) request.bad_words.push_back(after_space);
+  }
 }
 
 /// The options of the table that the server has.
 GenerateOptions read_rows(RequestFields& fields) {
   GenerateOptions options;
   for (const OptionRow& row : option_rows()) {
-    if (row.is_in(kInServer)) read_option(fields, row.field_name(), row, row.field_limits(), options);
+    if (!row.is_in(kInServer)) continue;
+    read_option(fields, row.field_name(), row, row.field_limits(), options);
+    for (const char* name : row.other_fields) read_option(fields, name, row, row.field_limits(), options);
   }
   if (options.top_k == -1) options.top_k = 0;  // vLLM's name of no limit
   options.beam = 1;
@@ -85,8 +132,17 @@ void read_streaming(RequestFields& fields, CompletionRequest& request) {
   if (!request.streams) throw RequestError(kInvalid, "stream_options", "expected \"stream\": true with it");
   RequestFields own(*options, "stream_options");
   request.streams_usage = own.flag("include_usage").value_or(false);
+  request.streams_every_usage = own.flag("continuous_usage_stats").value_or(false) && request.streams_usage;
   own.ignore({"include_obfuscation"});
   own.finish();
+}
+
+/// How long a stream may be silent: llama-server's `sse_ping_interval`, in seconds; -1: for ever.
+void read_silence(RequestFields& fields, CompletionRequest& request) {
+  constexpr int kLongest = 1 << 20;
+  const auto seconds = fields.whole<int>("sse_ping_interval", -1, kLongest);
+  if (seconds == -1) request.silence.reset();
+  if (seconds.value_or(0) > 0) request.silence = std::chrono::seconds(*seconds);
 }
 
 /// The field of vitrine's own reports.
@@ -126,21 +182,22 @@ void add_taps(const ServedModel& model, const SiteFields& sites, CompletionReque
   }
 }
 
-void refuse_unsupported(RequestFields& fields) {
-  for (const char* name : {"tools", "functions", "function_call"}) fields.refuse(name, "tools are not supported");
-  if (const auto* const choice = fields.find("tool_choice");
-      choice != nullptr && *choice != "none" && *choice != "auto") {
-    throw RequestError(kInvalid, "tool_choice", "tools are not supported");
-  }
+void refuse_formats(RequestFields& fields) {
   if (const Json* const format = fields.find("response_format")) {
     RequestFields own(*format, "response_format");
     const std::string type = own.text("type").value_or("");
     if (type != "text") throw RequestError(kInvalid, "response_format", "expected the type \"text\", got \"{}\"", type);
   }
-  for (const char* name : {"suffix", "audio", "prediction", "web_search_options"})
-    fields.refuse(name, "is not supported");
-  fields.ignore(
-      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"});
+}
+
+/// The number of choices, by OpenAI's name or by llama-server's, and of the sequences from which they are chosen.
+void read_choices(RequestFields& fields, CompletionRequest& request) {
+  const auto n = fields.whole<int>("n", 1, kMaxChoices), other = fields.whole<int>("n_cmpl", 1, kMaxChoices);
+  request.n = other.value_or(n.value_or(1));
+  request.best_of = fields.whole<int>("best_of", request.n, kMaxChoices).value_or(request.n);
+  if (request.best_of > request.n && request.streams) {
+    throw RequestError(kInvalid, "best_of", "expected n ({}) with \"stream\", got {}", request.n, request.best_of);
+  }
 }
 
 /// The fields that both kinds of requests have. `max_tokens`: without the field, and without a choice of the
@@ -150,15 +207,36 @@ void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t
   request.given = read_rows(fields);
   constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
   const auto own_seed = fields.whole<std::int64_t>("seed", kLowest);
-  request.given.seed = own_seed ? static_cast<std::uint64_t>(*own_seed) : seed;
+  request.given.seed = own_seed && *own_seed != -1 ? static_cast<std::uint64_t>(*own_seed) : seed;
   request.given.stop_ids = read_stop_ids(model, fields, request.is_chat);
   request.given.stop = read_stops(model, fields);
-  request.logit_bias = read_biases(model, fields);
+  request.shows_stop = fields.flag("include_stop_str_in_output").value_or(false);
+  request.shows_special = !fields.flag("skip_special_tokens").value_or(true);
+  request.names_ids = fields.flag("return_tokens_as_token_ids").value_or(false);
+  request.returns_ids = fields.flag("return_token_ids").value_or(false);
+  request.cache_salt = fields.text("cache_salt").value_or("");
+  read_biases(model, fields, request);
+  read_bad_words(model, fields, request);
   request.max_tokens = max_tokens;
-  request.n = fields.whole<int>("n", 1, kMaxChoices).value_or(1);
-  request.best_of = request.n;
+  if (request.given.max_tokens == -1) request.given.max_tokens = model.max_seq_len;
   read_streaming(fields, request);
-  refuse_unsupported(fields);
+  read_silence(fields, request);
+  read_choices(fields, request);
+  refuse_formats(fields);
+  read_foreign(fields, request.is_chat ? kOfChat : kOfCompletion);
+}
+
+/// The number of tokens of a prompt that leave space for the new ones, unless these have no limit.
+std::int64_t longest_prompt(const ServedModel& model, const CompletionRequest& request, std::int64_t otherwise) {
+  const std::int64_t n_new = request.given.max_tokens.value_or(otherwise);
+  return n_new < model.max_seq_len ? model.max_seq_len - n_new : model.max_seq_len;
+}
+
+/// The number of alternatives of each token, by OpenAI's names or by llama-server's, which reports them if it is not 0.
+void read_logprobs(RequestFields& fields, std::optional<int> n, CompletionRequest& request) {
+  const int probs = fields.whole<int>("n_probs", 0, kMaxLogprobs).value_or(0);
+  request.given.n_logprobs = probs > 0 ? probs : n;
+  request.reports_logprobs = request.reports_logprobs || probs > 0;
 }
 
 }  // namespace
@@ -167,6 +245,11 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   defaults.max_tokens = max_tokens;
   GenerateRequest request = make_request(defaults, prompt_of(number).ids, given);
   request.sampling.logit_bias = logit_bias;
+  request.rules.suppressed.insert(request.rules.suppressed.end(), excluded.begin(), excluded.end());
+  request.rules.bad_words.insert(request.rules.bad_words.end(), bad_words.begin(), bad_words.end());
+  request.shows_stop = shows_stop;
+  request.shows_special = shows_special;
+  request.owner = cache_salt;
   request.sequence = number % static_cast<std::size_t>(best_of);
   request.wants_logprobs = reports_logprobs || best_of > n;  // to rank the sequences
   request.wants_prompt_logprobs = reports_logprobs && echoes;
@@ -183,17 +266,16 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
   require_generation(model);
   read_options(model, fields, seed, kDefaultTokens, request);
   request.echoes = fields.flag("echo").value_or(false);
-  request.given.n_logprobs = fields.whole<int>("logprobs", 0, kMaxLogprobs);
-  request.reports_logprobs = request.given.n_logprobs.has_value();
-  request.best_of = fields.whole<int>("best_of", request.n, kMaxChoices).value_or(request.n);
-  if (request.best_of > request.n && request.streams) {
-    throw RequestError(kInvalid, "best_of", "expected n ({}) with \"stream\", got {}", request.n, request.best_of);
-  }
+  const auto n_logprobs = fields.whole<int>("logprobs", 0, kMaxLogprobs);
+  request.reports_logprobs = n_logprobs.has_value();
+  read_logprobs(fields, n_logprobs, request);
+  const Truncation truncation = read_truncation(fields, longest_prompt(model, request, kDefaultTokens));
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
   const std::optional<SiteFields> sites = read_reports(model, fields);
   fields.find("prompt");
   fields.finish();
-  request.prompts = read_prompts(model, fields, "prompt", adds_special ? SpecialTokens::apply : SpecialTokens::written);
+  const SpecialTokens policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
+  request.prompts = read_prompts(model, fields, "prompt", policy, truncation);
   if (request.n_sequences() > kMaxTexts) {
     throw RequestError(kInvalid, "prompt", "expected at most {} sequences, got {} prompts of {}", kMaxTexts,
                        request.prompts.size(), request.best_of);
@@ -211,28 +293,18 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   require_generation(model);
   const ChatFormat& format = chat_of(model);
   read_options(model, fields, seed, model.max_seq_len, request);  // up to the end of the context
-  std::optional<std::int64_t>& max_tokens = request.given.max_tokens;
-  if (const auto own = fields.whole<std::int64_t>("max_completion_tokens", 0, 1 << 30)) {
-    if (max_tokens && max_tokens != own) {
-      throw RequestError(kInvalid, "max_completion_tokens", "expected the value of max_tokens ({}), got {}",
-                         *max_tokens, *own);
-    }
-    max_tokens = own;
-  }
   request.reports_logprobs = fields.flag("logprobs").value_or(false);
-  request.given.n_logprobs = fields.whole<int>("top_logprobs", 0, kMaxLogprobs);
-  if (request.given.n_logprobs && !request.reports_logprobs) {
+  const auto n_logprobs = fields.whole<int>("top_logprobs", 0, kMaxLogprobs);
+  if (n_logprobs.value_or(0) > 0 && !request.reports_logprobs) {
     throw RequestError(kInvalid, "top_logprobs", "expected \"logprobs\": true with it");
   }
-  if (const Json* const modalities = fields.find("modalities");
-      modalities != nullptr && *modalities != Json::array({"text"})) {
-    throw RequestError(kInvalid, "modalities", "expected [\"text\"]");
-  }
+  read_logprobs(fields, n_logprobs, request);
+  const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
   const std::optional<SiteFields> sites = read_reports(model, fields);
-  const ChatHistory conversation = read_messages(fields);
+  const RequestedChat chat = read_chat(fields);
   fields.finish();
   Prompt prompt;
-  prompt.ids = format.encode(conversation, true);
+  prompt.ids = truncation.apply(format.encode(chat.conversation, chat.how));
   check_prompt(model, prompt.ids, "messages");
   request.prompts = {std::move(prompt)};
   if (sites) add_taps(model, *sites, request);

@@ -4,6 +4,7 @@
 // them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,14 +33,22 @@ struct CompletionRequest {
   int n = 1, best_of = 1;
   GenerateOptions given;
   std::vector<std::pair<std::int32_t, double>> logit_bias;
+  std::vector<std::int32_t> excluded;                ///< Ids that do not occur,
+  std::vector<std::vector<std::int32_t>> bad_words;  ///< and sequences of them.
+  bool shows_stop = false, shows_special = false;    ///< As in GenerateRequest.
+  std::string cache_salt;         ///< Only requests with the same one share keys and values of prompts.
   std::int64_t max_tokens = 0;    ///< If neither the client nor the checkpoint limits them.
   bool echoes = false;            ///< Choices begin with the prompt.
   bool reports_logprobs = false;  ///< As many as given.n_logprobs.
+  bool names_ids = false;         ///< Tokens of log-probabilities are "token_id:N".
+  bool returns_ids = false;       ///< Choices have token_ids and prompt_token_ids.
   bool reports_ids = false;       ///< The field "vitrine".
   /// Of the sequences, if the request reads or changes values; else empty.
   std::vector<std::shared_ptr<SequenceRecorder>> recorders;
   bool streams = false;
   bool streams_usage = false;
+  bool streams_every_usage = false;                                       ///< Every event has the usage so far.
+  std::optional<std::chrono::seconds> silence = std::chrono::seconds(2);  ///< As in PendingReply.
 
   std::size_t n_sequences() const { return prompts.size() * static_cast<std::size_t>(best_of); }
   const Prompt& prompt_of(std::size_t sequence) const { return prompts[sequence / static_cast<std::size_t>(best_of)]; }

@@ -22,6 +22,7 @@ class Texts : public JobReply {
   Usage usage() const override { return reply_.usage(); }
   HttpReply reply() override { return {200, json_text(reply_.whole(results_))}; }
   bool streams() const override { return request_->streams; }
+  std::optional<std::chrono::seconds> silence() const override { return request_->silence; }
   bool has_long_events() const override { return !request_->recorders.empty(); }
   std::string events() override;
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "serve/foreign_fields.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 #include "tokenizer/read/base64.h"
@@ -58,6 +59,16 @@ class VectorsOfTask : public PendingReply {
   std::optional<std::vector<std::vector<float>>> vectors_;
 };
 
+/// Whether the client wants vectors of length 1: vLLM's name, and llama-server's, whose norms are numbers.
+std::optional<bool> read_normalize(RequestFields& fields) {
+  const auto norm = fields.whole<int>("embd_normalize", -1);
+  if (norm && *norm != -1 && *norm != 2) {
+    throw RequestError(kInvalid, "embd_normalize", "expected 2 (Euclidean) or -1 (none), got {}", *norm);
+  }
+  const auto normalize = fields.flag("use_activation");
+  return norm ? *norm == 2 : normalize;
+}
+
 }  // namespace
 
 namespace routes {
@@ -70,7 +81,7 @@ std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest
   }
   EncodeOptions options;
   options.pooling = pooling_named(model.sentences.pooling);
-  options.normalize = model.sentences.normalize;
+  options.normalize = parsed.normalize.value_or(model.sentences.normalize);
   return std::make_shared<VectorsOfTask>(std::move(parsed), options, request);
 }
 
@@ -91,10 +102,19 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
     throw RequestError(kInvalid, "dimensions", "the vectors have {} elements, got {}", model.d_model, *n);
   }
   const auto language = fields.text("source_lang");
-  fields.ignore({"user"});
+  request.normalize = read_normalize(fields);
+  const auto policy = fields.flag("add_special_tokens").value_or(true) ? SpecialTokens::apply : SpecialTokens::written;
+  SentenceConfig sentences = model.sentences;
+  if (sentences.max_tokens >= model.max_seq_len) sentences.max_tokens = 0;  // not by the folder's choice
+  Truncation of_ids{.keeps_end = false};
+  if (const auto most = fields.whole<std::int64_t>("truncate_prompt_tokens", -1)) {
+    const std::int64_t own = sentences.max_tokens > 0 ? sentences.max_tokens : model.max_seq_len;
+    of_ids.most = sentences.max_tokens = *most == -1 ? own : std::min(own, *most);
+  }
   fields.find("input");
+  read_foreign(fields, kOfVectors);
   fields.finish();
-  for (Prompt& text : read_prompts(model, fields, "input", SpecialTokens::apply, &model.sentences)) {
+  for (Prompt& text : read_prompts(model, fields, "input", policy, of_ids, &sentences)) {
     request.n_tokens += std::ssize(text.ids);
     if (language && text.text) set_source_language(*model.tokenizer, *language, text.ids);
     request.texts.push_back(std::move(text.ids));
@@ -104,8 +124,9 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
 
 EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const EmbeddingRequest& request) {
   const Pooling pooling = pooling_named(model.sentences.pooling);
+  const bool normalize = request.normalize.value_or(model.sentences.normalize);
   for (const std::vector<std::int32_t>& text : request.texts) {
-    poolers.push_back(std::make_shared<RowPooler>(pooling, model.sentences.normalize));
+    poolers.push_back(std::make_shared<RowPooler>(pooling, normalize));
     GenerateRequest& sequence = requests.emplace_back();
     sequence.prompt = text;
     sequence.max_tokens = 0;

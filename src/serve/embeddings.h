@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ struct EmbeddingRequest {
   std::string model;  ///< As the client named it.
   std::vector<std::vector<std::int32_t>> texts;
   bool is_base64 = false;
+  std::optional<bool> normalize;  ///< Whether vectors have length 1; absent: as the model's folder says.
   std::int64_t n_tokens = 0;
 };
 

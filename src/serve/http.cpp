@@ -27,12 +27,10 @@ class WorkGuard {
   AccessRecord& record_;
 };
 
-awaitable<void> take_news(Connection& connection, PendingReply& work) {
-  while (!work.take()) co_await connection.wait();
-}
-
 awaitable<void> write_whole(Connection& connection, Exchange& x, PendingReply& work) {
-  while (!work.has_ended()) co_await take_news(connection, work);
+  while (!work.has_ended()) {
+    if (!work.take()) co_await connection.wait();
+  }
   auto prepare = [&] { return work.reply(); };
   HttpReply reply = co_await connection.on_worker(prepare);
   x.record.usage = work.usage();
@@ -41,8 +39,14 @@ awaitable<void> write_whole(Connection& connection, Exchange& x, PendingReply& w
 
 awaitable<void> write_stream(Connection& connection, Exchange& x, PendingReply& work) {
   co_await connection.write_stream_head(x);
+  ServerClock::time_point written = ServerClock::now();
   while (!work.has_ended()) {
-    co_await take_news(connection, work);
+    while (!work.take()) {
+      co_await connection.wait();
+      if (!work.silence() || ServerClock::now() - written < *work.silence()) continue;
+      co_await connection.write_events(x, ": keep-alive\n\n", false);
+      written = ServerClock::now();
+    }
     std::string events;
     if (work.has_long_events()) {
       auto prepare = [&] { return work.events(); };
@@ -52,6 +56,7 @@ awaitable<void> write_stream(Connection& connection, Exchange& x, PendingReply& 
     }
     x.record.usage = work.usage();
     co_await connection.write_events(x, std::move(events), work.has_ended());
+    written = ServerClock::now();
   }
 }
 
@@ -59,6 +64,7 @@ awaitable<void> answer_by_work(Connection& connection, Exchange& x, const Backen
   auto prepare = [&] { return begin(*backend.model, connection.request_of(x)); };
   const std::shared_ptr<PendingReply> work = co_await connection.on_worker(prepare);
   x.body = {};
+  x.body_bytes = {};
   x.record.usage = work->usage();
   work->submit(*backend.scheduler);
   const WorkGuard guard(*work, *backend.scheduler, x.record);
@@ -134,13 +140,16 @@ awaitable<void> HttpServer::Implementation::accept() {
   asio::steady_timer timer(state_.io);
   while (true) {
     error_code error;
+    while (state_.n_connections >= state_.config.max_connections) {  // others wait in the system's queue
+      timer.expires_after(kFullTime);
+      co_await timer.async_wait(use_awaitable);
+    }
     tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(use_awaitable, error));
     if (error) {  // for example, too many open files
       timer.expires_after(100ms);
       co_await timer.async_wait(use_awaitable);
       continue;
     }
-    if (state_.n_connections >= state_.config.max_connections) continue;  // closes it
     socket.set_option(tcp::no_delay(true), error);
     auto connection = std::make_shared<Connection>(std::move(socket), state_);
     // Closed, too slow, or not enough memory: whatever ends one connection concerns no other.

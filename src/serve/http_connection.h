@@ -42,13 +42,19 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr auto kHeaderTime = 10s, kBodyTime = 30s, kWriteTime = 30s, kIdleTime = 60s, kFinishTime = 5s;
-constexpr auto kPollTime = 200ms;  // how often a waiting request looks whether its client is still there
+constexpr auto kPollTime = 200ms;                // how often a waiting request looks whether its client is still there
+constexpr auto kFullTime = 20ms;                 // how often a full server looks whether a connection has ended
+constexpr std::chrono::seconds kRetryTime = 5s;  // after which a client of a server that starts or ends may try again
 constexpr std::size_t kMaxIgnoredBytes = 8 << 20;
 
 /// The client went away.
 struct Disconnected {};
 
-inline HttpReply reply_of(const RequestError& error) { return {error.kind().status, json_text(error.to_json())}; }
+inline HttpReply reply_of(const RequestError& error) {
+  HttpReply reply{error.kind().status, json_text(error.to_json())};
+  reply.retry_after = error.retry_after();
+  return reply;
+}
 
 inline std::string random_id() {
   static thread_local std::mt19937_64 numbers{std::random_device{}()};
@@ -67,16 +73,21 @@ inline RequestHead head_of(const http::request_parser<http::empty_body>& parser)
   const http::request<http::empty_body>& message = parser.get();
   RequestHead head;
   head.method = std::string(message.method_string());
-  const std::string target(message.target());
-  head.path = target.substr(0, target.find('?'));
-  head.host = value_of(message, http::field::host);
+  RequestTarget target = parse_target(std::string_view(message.target().data(), message.target().size()));
+  head.path = std::move(target.path);
+  head.host = target.host ? std::move(*target.host) : value_of(message, http::field::host);
   head.origin = value_of(message, http::field::origin);
   head.authorization = value_of(message, http::field::authorization);
   head.content_type = value_of(message, http::field::content_type);
   head.content_encoding = value_of(message, http::field::content_encoding);
   head.transfer_encoding = value_of(message, http::field::transfer_encoding);
-  const auto id = message.find("x-request-id");
-  if (id != message.end()) head.request_id = std::string(id->value());
+  head.asked_headers = value_of(message, http::field::access_control_request_headers);
+  const auto value_or_none = [&](const char* name) {
+    const auto at = message.find(name);
+    return at == message.end() ? "" : std::string(at->value());
+  };
+  head.request_id = value_or_none("x-request-id");
+  head.asks_private_network = value_or_none("access-control-request-private-network");
   const auto length = parser.content_length();
   if (length) head.content_length = *length;
   head.n_fields = static_cast<std::size_t>(std::distance(message.begin(), message.end()));
@@ -102,6 +113,7 @@ struct ServerState {
   std::atomic<const Backend*> backend = nullptr;
   std::atomic<std::int64_t> n_exchanges = 0;   // requests whose response is not complete
   std::atomic<std::size_t> n_connections = 0;  // a notifier may hold the last reference to one
+  std::int64_t body_bytes = 0;
 };
 
 template <class F>
@@ -111,12 +123,33 @@ awaitable<std::invoke_result_t<F&>> called(F f) {
 
 class Connection;
 
+/// Counts the bytes of a body as long as it is in memory.
+class BodyBytes {
+ public:
+  BodyBytes() = default;
+  BodyBytes(std::int64_t& total, std::int64_t bytes) : total_(&total), bytes_(bytes) { total += bytes; }
+  BodyBytes(BodyBytes&& other) noexcept : total_(std::exchange(other.total_, nullptr)), bytes_(other.bytes_) {}
+  BodyBytes& operator=(BodyBytes&& other) noexcept {
+    std::swap(total_, other.total_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~BodyBytes() {
+    if (total_ != nullptr) *total_ -= bytes_;
+  }
+
+ private:
+  std::int64_t* total_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
 /// A request that is being answered.
 struct Exchange {
   RequestHead head;
   AdmittedHead admitted;
   AccessRecord record;
   std::string body;
+  BodyBytes body_bytes;
   unsigned version = 11;
   bool keeps_alive = false;
 };
@@ -234,13 +267,13 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
   const AccessRules& access = state_.config.access;
   std::optional<RequestError> refusal;
   try {
-    if (x.head.method == "OPTIONS" && allows_origin(access, x.head.origin) && !methods_of(x.head.path).empty()) {
+    x.admitted = admit(x.head, access);
+    if (x.admitted.max_body == Route::kNoBody) x.keeps_alive = parser.keep_alive();
+    if (asks_methods(x.head)) {
       HttpReply reply{204, "", nullptr};
       co_await write(x, std::move(reply));
       co_return;
     }
-    x.admitted = admit(x.head, access);
-    if (x.admitted.max_body == Route::kNoBody) x.keeps_alive = parser.keep_alive();
     const Backend* const backend = state_.backend;
     if (const auto* const report = std::get_if<Route::Report>(&x.admitted.route->handler)) {
       HttpReply reply = (*report)({backend == nullptr, *state_.config.interrupt, state_.metrics});
@@ -266,6 +299,9 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
 }
 
 inline awaitable<void> Connection::read_body(Exchange& x, http::request_parser<http::empty_body>& parser) {
+  const auto bytes = static_cast<std::int64_t>(x.head.content_length.value_or(x.admitted.max_body));
+  while (state_.body_bytes > 0 && state_.body_bytes + bytes > state_.config.max_bodies) co_await wait();
+  x.body_bytes = BodyBytes(state_.body_bytes, bytes);
   stream_.expires_after(kBodyTime);
   if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
     const std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -309,31 +345,29 @@ void Connection::set_fields(const Exchange& x, Response& response) const {
   response.version(x.version);
   response.keep_alive(x.keeps_alive);
   response.set("x-request-id", x.record.request_id);
-  if (allows_origin(state_.config.access, x.head.origin)) {
-    response.set(http::field::access_control_allow_origin, x.head.origin);
-    response.set(http::field::access_control_allow_methods, methods_of(x.head.path));
-    response.set(http::field::access_control_allow_headers, "authorization, content-type, x-request-id");
-    response.set(http::field::access_control_expose_headers, "x-request-id, retry-after");
-    response.set(http::field::vary, "Origin");
-  }
+  for (const auto& [name, value] : cors_fields(x.head, state_.config.access)) response.set(name, value);
 }
 
 inline awaitable<void> Connection::write(Exchange& x, HttpReply reply) {
   http::response<http::string_body> response;
   response.result(static_cast<unsigned>(reply.status));
-  if (x.head.method == "HEAD") x.keeps_alive = false;
   set_fields(x, response);
   if (reply.content_type != nullptr) response.set(http::field::content_type, reply.content_type);
   if (reply.status == 401) response.set(http::field::www_authenticate, "Bearer");
-  if (reply.status == 405) response.set(http::field::allow, methods_of(x.head.path));
-  if (reply.status == 429 || reply.status == 503)
-    response.set(http::field::retry_after, reply.status == 429 ? "1" : "5");
-  if (x.head.method != "HEAD") response.body() = std::move(reply.body);
+  if (reply.status == 405 || asks_methods(x.head)) response.set(http::field::allow, methods_of(x.head.path));
+  if (reply.status == 503) reply.retry_after = std::max(reply.retry_after, kRetryTime);
+  if (reply.retry_after > 0s) response.set(http::field::retry_after, std::to_string(reply.retry_after.count()));
+  response.body() = std::move(reply.body);
   response.prepare_payload();
   http::response_serializer<http::string_body> serializer(response);
-  while (!serializer.is_done()) {
+  const bool has_body = x.head.method != "HEAD";  // only the header, which has the length of GET's body
+  while (has_body ? !serializer.is_done() : !serializer.is_header_done()) {
     stream_.expires_after(kWriteTime);
-    co_await http::async_write_some(stream_, serializer, use_awaitable);
+    if (has_body) {
+      co_await http::async_write_some(stream_, serializer, use_awaitable);
+    } else {
+      co_await http::async_write_header(stream_, serializer, use_awaitable);
+    }
   }
   x.record.status = reply.status;
 }

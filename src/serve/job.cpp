@@ -1,6 +1,34 @@
 #include "serve/job.h"
 
 namespace vitrine {
+namespace {
+
+template <class T>
+std::int64_t bytes_of(const std::vector<T>& values) {
+  return static_cast<std::int64_t>(values.size() * sizeof(T));
+}
+
+}  // namespace
+
+Job::Job(std::size_t client, std::vector<GenerateRequest> sequences, bool streams, std::function<void()> notify)
+    : client_(client), streams_(streams), sequences_(std::move(sequences)), notify_(std::move(notify)) {
+  waiting_bytes_ = bytes_of(sequences_);
+  for (const GenerateRequest& s : sequences_) {
+    waiting_bytes_ += bytes_of(s.prompt) + bytes_of(s.source) + bytes_of(s.sampling.logit_bias) + bytes_of(s.stop_ids);
+    for (const std::string& stop : s.stop_strings) waiting_bytes_ += std::ssize(stop);
+    for (const auto& word : s.rules.bad_words) waiting_bytes_ += bytes_of(word);
+  }
+}
+
+EncodeTask::EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts, const EncodeOptions& options,
+                       std::function<void()> notify)
+    : client_(client),
+      texts_(std::move(texts)),
+      options_(options),
+      notify_(std::move(notify)),
+      vectors_(texts_.size()) {
+  for (const std::vector<std::int32_t>& text : texts_) waiting_bytes_ += bytes_of(text);
+}
 
 std::int64_t EncodeTask::run_part(const GenerateContext& context, std::int64_t n_rows) {
   std::size_t end = n_done_;

@@ -32,10 +32,11 @@ class Job {
 
   /// `client`: the number of its API key. Unless it streams, only results and errors are reported. `notify` is called
   /// on the scheduler's thread after each report.
-  Job(std::size_t client, std::vector<GenerateRequest> sequences, bool streams, std::function<void()> notify)
-      : client_(client), streams_(streams), sequences_(std::move(sequences)), notify_(std::move(notify)) {}
+  Job(std::size_t client, std::vector<GenerateRequest> sequences, bool streams, std::function<void()> notify);
 
   std::size_t client() const { return client_; }
+  /// Of its sequences while they wait.
+  std::int64_t waiting_bytes() const { return waiting_bytes_; }
   bool streams() const { return streams_; }
   std::size_t n_sequences() const { return sequences_.size(); }
   /// Ends its work within a round. No further step is reported.
@@ -66,6 +67,7 @@ class Job {
   std::size_t client_;
   bool streams_;
   std::vector<GenerateRequest> sequences_;
+  std::int64_t waiting_bytes_ = 0;
   std::function<void()> notify_;
   std::atomic<bool> cancelled_ = false;
   mutable std::mutex mutex_;
@@ -80,14 +82,10 @@ class EncodeTask {
  public:
   /// `client`: the number of its API key. `notify` is called on the scheduler's thread at the end.
   EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts, const EncodeOptions& options,
-             std::function<void()> notify)
-      : client_(client),
-        texts_(std::move(texts)),
-        options_(options),
-        notify_(std::move(notify)),
-        vectors_(texts_.size()) {}
+             std::function<void()> notify);
 
   std::size_t client() const { return client_; }
+  std::int64_t waiting_bytes() const { return waiting_bytes_; }  ///< Of its texts.
   void cancel() { cancelled_ = true; }
   bool is_cancelled() const { return cancelled_; }
 
@@ -117,6 +115,7 @@ class EncodeTask {
   std::vector<std::vector<std::int32_t>> texts_;
   EncodeOptions options_;
   std::function<void()> notify_;
+  std::int64_t waiting_bytes_ = 0;
   std::size_t n_done_ = 0;
   std::atomic<bool> cancelled_ = false;
   mutable std::mutex mutex_;

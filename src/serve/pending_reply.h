@@ -1,7 +1,9 @@
 // A response that needs work of the scheduler.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@ struct HttpReply {
   int status = 200;
   std::string body;
   const char* content_type = "application/json";
+  std::chrono::seconds retry_after{};  ///< After which the client should try again, if it should.
 };
 
 /// The connection submits the work, takes what it reports until it has ended, and cancels it, for whatever reason it
@@ -37,8 +40,10 @@ class PendingReply {
   /// The response, once the work has ended. Called where it keeps nobody waiting.
   virtual HttpReply reply() = 0;
 
-  /// A stream has events instead: those of what has been taken.
+  /// A stream has events instead: those of what has been taken. In between, a comment tells clients and proxies that
+  /// the stream has not died, whenever it has been silent for so long; none: never.
   virtual bool streams() const { return false; }
+  virtual std::optional<std::chrono::seconds> silence() const { return std::nullopt; }
   virtual std::string events() { return ""; }
   virtual bool has_long_events() const { return false; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "serve/foreign_fields.h"
 
 namespace vitrine {
 namespace {
@@ -10,19 +11,40 @@ namespace {
 constexpr std::size_t kMaxMessages = 1 << 14;
 
 Prompt prompt_of(const ServedModel& model, const Json& value, const std::string& where, SpecialTokens policy,
-                 const SentenceConfig* sentences) {
+                 const Truncation& truncation, const SentenceConfig* sentences) {
   Prompt prompt;
   if (value.is_string()) {
     prompt.text = value.get<std::string>();
     const std::string text = sentences != nullptr ? sentences->prepared(*prompt.text) : *prompt.text;
     prompt.ids = or_bos(tokenizer_of(model, where).encode(text, policy), model.defaults);
-    const bool is_short = sentences != nullptr && sentences->max_tokens < model.max_seq_len;  // by the folder's choice
-    if (is_short) prompt.ids = truncated(std::move(prompt.ids), *sentences);
+    const bool is_cut = sentences != nullptr && sentences->max_tokens > 0;
+    if (is_cut) prompt.ids = truncated(std::move(prompt.ids), *sentences);
   } else {
     prompt.ids = read_ids(value, where, model.vocab_size);
   }
+  if (truncation.applies_to(prompt.ids)) {
+    prompt.ids = truncation.apply(std::move(prompt.ids));
+    prompt.text.reset();
+  }
   check_prompt(model, prompt.ids, where);
   return prompt;
+}
+
+/// The text of a part of a message's content, under the names that OpenAI's interfaces have for it.
+std::string text_of_part(const Json& json, const std::string& where) {
+  if (json.is_string()) return json.get<std::string>();
+  RequestFields part(json, where);
+  const std::string type = part.text("type").value_or("");
+  if (type != "text" && type != "input_text" && type != "output_text" && type != "refusal") {
+    throw RequestError(kInvalid, part.name_of("type"), "expected \"text\", got \"{}\": the model reads text only",
+                       type);
+  }
+  const char* const name = type == "refusal" ? "refusal" : "text";
+  const auto text = part.text(name);
+  if (!text) throw RequestError(kInvalid, part.name_of(name), "expected a string, got none");
+  read_foreign(part, kOfPart);
+  part.finish();
+  return *text;
 }
 
 /// The text of a message's content: a string, or parts.
@@ -31,16 +53,7 @@ std::string text_of(const Json& content, const std::string& where) {
   if (!content.is_array()) throw wrong_type(where, "a string or a list of parts", content);
   std::string text;
   for (std::size_t i = 0; i < content.size(); ++i) {
-    RequestFields part(content[i], fmt::format("{}[{}]", where, i));
-    const std::string type = part.text("type").value_or("");
-    if (type != "text") {
-      throw RequestError(kInvalid, part.name_of("type"), "expected \"text\", got \"{}\": the model reads text only",
-                         type);
-    }
-    const auto own = part.text("text");
-    if (!own) throw RequestError(kInvalid, part.name_of("text"), "expected a string, got none");
-    part.finish();
-    text += (i > 0 ? "\n" : "") + *own;
+    text += (i > 0 ? "\n" : "") + text_of_part(content[i], fmt::format("{}[{}]", where, i));
   }
   return text;
 }
@@ -52,15 +65,52 @@ OrderedJson message_of(const Json& json, const std::string& where) {
   OrderedJson message = {{"role", *role}};
   if (const Json* const content = fields.find("content"))
     message["content"] = text_of(*content, fields.name_of("content"));
-  for (const char* name : {"name", "reasoning_content"}) {
+  for (const char* name : {"name", "reasoning_content", "reasoning", "thinking"}) {
     if (const auto text = fields.text(name)) message[name] = *text;
   }
-  for (const char* name : {"tool_calls", "tool_call_id", "function_call"})
-    fields.refuse(name, "tools are not supported");
-  fields.refuse("audio", "the model reads text only");
-  fields.ignore({"refusal", "annotations"});
+  read_foreign(fields, kOfMessage);
   fields.finish();
   return message;
+}
+
+ChatHistory read_messages(RequestFields& fields) {
+  const Json* const list = fields.find("messages");
+  if (list == nullptr || !list->is_array() || list->empty()) {
+    throw RequestError(kInvalid, "messages", "expected a list of at least one message");
+  }
+  if (list->size() > kMaxMessages) {
+    throw RequestError(kInvalid, "messages", "expected at most {} messages, got {}", kMaxMessages, list->size());
+  }
+  OrderedJson messages = OrderedJson::array();
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    messages.push_back(message_of((*list)[i], fmt::format("messages[{}]", i)));
+  }
+  return ChatHistory::parse(messages.dump(), "messages");
+}
+
+/// The variables of the template that a request sets. A template that does not read one ignores it.
+std::vector<std::pair<std::string, TemplateData>> read_variables(RequestFields& fields) {
+  constexpr std::string_view kEffort = "reasoning_effort", kSwitch = "enable_thinking";
+  Json all = Json::object();
+  if (const auto effort = fields.text(kEffort)) {
+    all[std::string(kEffort)] = *effort;
+    if (*effort == "none") all[std::string(kSwitch)] = false;
+  }
+  if (const Json* const given = fields.find("chat_template_kwargs")) {
+    RequestFields own(*given, "chat_template_kwargs");
+    for (const char* name : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
+                             "chat_template", "tokenize"}) {
+      own.refuse(name, "expected a variable of the template; this is a field of the request");
+    }
+    for (const auto& [name, value] : given->items()) {
+      if (name != kEffort || !all.contains(name)) all[name] = value;
+    }
+  }
+  std::vector<std::pair<std::string, TemplateData>> variables;
+  for (const auto& [name, value] : all.items()) {
+    variables.emplace_back(name, TemplateData::parse(json_text(value), "chat_template_kwargs"));
+  }
+  return variables;
 }
 
 }  // namespace
@@ -99,7 +149,7 @@ void check_prompt(const ServedModel& model, std::span<const std::int32_t> ids, c
 
 std::string read_model_name(const ServedModel& model, RequestFields& fields) {
   const auto name = fields.text("model");
-  if (!name) return model.names.front();
+  if (!name || name->empty()) return model.names.front();
   if (std::find(model.names.begin(), model.names.end(), *name) == model.names.end()) {
     throw RequestError(kUnknownModel, "model", "the model \"{}\" does not exist{}", *name,
                        did_you_mean(*name, model.names));
@@ -108,35 +158,56 @@ std::string read_model_name(const ServedModel& model, RequestFields& fields) {
 }
 
 std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields, std::string_view name,
-                                 SpecialTokens policy, const SentenceConfig* sentences) {
+                                 SpecialTokens policy, const Truncation& truncation, const SentenceConfig* sentences) {
   const Json* const value = fields.find(name);
   const std::string where = fields.name_of(name);
   if (value == nullptr) throw RequestError(kInvalid, where, "expected a text, ids, or a list of these, got none");
   const bool is_batch = value->is_array() && !value->empty() && !value->front().is_number();
-  if (!is_batch) return {prompt_of(model, *value, where, policy, sentences)};
+  if (!is_batch) return {prompt_of(model, *value, where, policy, truncation, sentences)};
   if (value->size() > kMaxTexts) {
     throw RequestError(kInvalid, where, "expected at most {} texts, got {}", kMaxTexts, value->size());
   }
   std::vector<Prompt> prompts;
   for (std::size_t i = 0; i < value->size(); ++i) {
-    prompts.push_back(prompt_of(model, (*value)[i], fmt::format("{}[{}]", where, i), policy, sentences));
+    const std::string own = fmt::format("{}[{}]", where, i);
+    prompts.push_back(prompt_of(model, (*value)[i], own, policy, truncation, sentences));
   }
   return prompts;
 }
 
-ChatHistory read_messages(RequestFields& fields) {
-  const Json* const list = fields.find("messages");
-  if (list == nullptr || !list->is_array() || list->empty()) {
-    throw RequestError(kInvalid, "messages", "expected a list of at least one message");
+std::vector<std::int32_t> Truncation::apply(std::vector<std::int32_t> ids) const {
+  const std::ptrdiff_t n = std::min<std::ptrdiff_t>(most, std::ssize(ids));
+  if (keeps_end) return {ids.end() - n, ids.end()};
+  ids.resize(static_cast<std::size_t>(n));
+  return ids;
+}
+
+Truncation read_truncation(RequestFields& fields, std::int64_t otherwise) {
+  Truncation truncation;
+  const std::string side = fields.text("truncation_side").value_or("left");
+  if (side != "left" && side != "right") {
+    throw RequestError(kInvalid, "truncation_side", "expected left or right, got \"{}\"", side);
   }
-  if (list->size() > kMaxMessages) {
-    throw RequestError(kInvalid, "messages", "expected at most {} messages, got {}", kMaxMessages, list->size());
+  truncation.keeps_end = side == "left";
+  const auto most = fields.whole<std::int64_t>("truncate_prompt_tokens", -1);
+  if (most) truncation.most = *most == -1 ? otherwise : *most;
+  return truncation;
+}
+
+RequestedChat read_chat(RequestFields& fields) {
+  RequestedChat chat;
+  const auto asks = fields.flag("add_generation_prompt");
+  chat.how.continues_last = fields.flag("continue_final_message").value_or(false);
+  if (chat.how.continues_last && asks.value_or(false)) {
+    throw RequestError(kInvalid, "continue_final_message", "expected \"add_generation_prompt\": false with it");
   }
-  OrderedJson messages = OrderedJson::array();
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    messages.push_back(message_of((*list)[i], fmt::format("messages[{}]", i)));
+  chat.how.asks_for_answer = asks.value_or(!chat.how.continues_last);
+  chat.how.variables = read_variables(fields);
+  if (const Json* const documents = fields.find("documents")) {
+    chat.how.documents = TemplateData::parse(json_text(*documents), "documents");
   }
-  return ChatHistory::parse(messages.dump(), "messages");
+  chat.conversation = read_messages(fields);
+  return chat;
 }
 
 }  // namespace vitrine

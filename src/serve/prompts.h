@@ -1,12 +1,13 @@
 // The texts of requests as ids: prompts, batches of them, and conversations.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
-#include "chat/chat_history.h"
+#include "chat/chat_format.h"
 #include "serve/completion_request.h"
 #include "serve/request_fields.h"
 
@@ -15,17 +16,35 @@ namespace vitrine {
 /// The largest number of texts in a request.
 inline constexpr std::size_t kMaxTexts = 2048;
 
-/// Checks the field `model`; absent: the first name. Returns the name. Throws RequestError.
+/// Checks the field `model`; absent or empty: the first name. Returns the name. Throws RequestError.
 std::string read_model_name(const ServedModel& model, RequestFields& fields);
 
-/// A field whose value is a text, a list of ids, or a list of texts and lists of ids. With `sentences` texts are
-/// truncated as it says. Throws RequestError, naming both numbers if a prompt exceeds the context, and what the
-/// tokenizer throws.
-std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields, std::string_view name,
-                                 SpecialTokens policy, const SentenceConfig* sentences = nullptr);
+/// How prompts that are too long become shorter.
+struct Truncation {
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();  ///< The number of tokens that stay:
+  bool keeps_end = true;                                         ///< the last ones, or the first ones.
 
-/// The field `messages`. Parts of type "text" are joined by line breaks. Throws RequestError.
-ChatHistory read_messages(RequestFields& fields);
+  bool applies_to(const std::vector<std::int32_t>& ids) const { return std::ssize(ids) > most; }
+  std::vector<std::int32_t> apply(std::vector<std::int32_t> ids) const;
+};
+/// The fields `truncate_prompt_tokens` (-1: `otherwise`) and `truncation_side`. Throws RequestError.
+Truncation read_truncation(RequestFields& fields, std::int64_t otherwise);
+
+/// A field whose value is a text, a list of ids, or a list of texts and lists of ids. With `sentences` texts are
+/// prepared and truncated as it says. Throws RequestError, naming both numbers if a prompt exceeds the context, and
+/// what the tokenizer throws.
+std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields, std::string_view name,
+                                 SpecialTokens policy, const Truncation& truncation,
+                                 const SentenceConfig* sentences = nullptr);
+
+/// A conversation, and how the request wants it rendered.
+struct RequestedChat {
+  ChatHistory conversation;
+  ChatRendering how;
+};
+/// The fields `messages`, whose parts of texts are joined by line breaks, `add_generation_prompt`,
+/// `continue_final_message`, `chat_template_kwargs`, `reasoning_effort` and `documents`. Throws RequestError.
+RequestedChat read_chat(RequestFields& fields);
 
 /// Throws RequestError if the model has no tokenizer, or no chat template.
 const Tokenizer& tokenizer_of(const ServedModel& model, const std::string& where);

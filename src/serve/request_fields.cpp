@@ -1,5 +1,6 @@
 #include "serve/request_fields.h"
 
+#include <algorithm>
 #include <new>
 
 namespace vitrine {
@@ -53,9 +54,9 @@ RequestFields::RequestFields(const Json& object, std::string path)
   if (!object.is_object()) throw wrong_type(path_.empty() ? "request" : path_, "an object", object);
 }
 
-void RequestFields::refuse(std::string_view name, std::string_view why) {
+void RequestFields::refuse(std::string_view name, std::string_view why, const std::vector<Json>& off) {
   const Json* const value = find(name);
-  if (value == nullptr || *value == Json(false)) return;
+  if (value == nullptr || *value == Json(false) || std::find(off.begin(), off.end(), *value) != off.end()) return;
   const bool is_empty = (value->is_string() && value->get_ref<const std::string&>().empty()) ||
                         (value->is_structured() && value->empty());
   if (!is_empty) throw RequestError(kInvalid, name_of(name), "{}", why);
@@ -70,11 +71,10 @@ std::vector<std::int32_t> read_ids(const Json& list, const std::string& name, st
   std::vector<std::int32_t> ids;
   ids.reserve(list.size());
   for (const Json& id : list) {
-    if (!id.is_number_integer()) throw wrong_type(name, "ids", id);
-    const bool is_known = (id.is_number_unsigned() || id.get<std::int64_t>() >= 0) &&
-                          id.get<std::uint64_t>() < static_cast<std::uint64_t>(vocab_size);
+    if (!id.is_number()) throw wrong_type(name, "ids", id);
+    std::int32_t& number = ids.emplace_back();
+    const bool is_known = from_json(id, number) && number >= 0 && number < vocab_size;
     if (!is_known) throw RequestError(kInvalid, name, "expected ids from 0 to {}, got {}", vocab_size - 1, id.dump());
-    ids.push_back(id.get<std::int32_t>());
   }
   return ids;
 }

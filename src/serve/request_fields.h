@@ -2,6 +2,7 @@
 // OpenAI's error object.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <string>
 
@@ -46,13 +47,21 @@ class RequestError : public Error {
   /// Another error's message, as an error of this kind.
   RequestError(const ErrorKind& kind, const std::exception& e) : Error(std::string(e.what())), kind_(kind) {}
 
+  /// The same error, after which the client should try again.
+  RequestError with_retry(std::chrono::seconds after) && {
+    retry_after_ = after;
+    return std::move(*this);
+  }
+
   const ErrorKind& kind() const { return kind_; }
+  std::chrono::seconds retry_after() const { return retry_after_; }
   /// `{"error":{"message","type","param","code"}}`; param is the field at fault, or null.
   Json to_json() const;
 
  private:
   ErrorKind kind_;
   std::string where_;
+  std::chrono::seconds retry_after_{};
 };
 
 /// The error of a request that threw `error`: 400 for BadInput and Unsupported, 503 if memory is exhausted, and 500 for
@@ -71,8 +80,8 @@ class RequestFields : public ObjectFields {
   /// `path` is the name of the object in errors, such as "stream_options"; "": the request itself.
   explicit RequestFields(const Json& object, std::string path = "");
 
-  /// Refuses a field that has a value other than null, false, an empty text, list or object.
-  void refuse(std::string_view name, std::string_view why);
+  /// Refuses a field that has a value other than null, false, an empty text, list or object, or one of `off`.
+  void refuse(std::string_view name, std::string_view why, const std::vector<Json>& off = {});
 
   /// The name of a field in errors.
   std::string name_of(std::string_view name) const {

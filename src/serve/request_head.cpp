@@ -1,6 +1,7 @@
 #include "serve/request_head.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.h"
 #include "serve/request_fields.h"
@@ -99,18 +100,42 @@ void check_body(const RequestHead& head, std::uint64_t max_body) {
 
 }  // namespace
 
+RequestTarget parse_target(std::string_view target) {
+  RequestTarget parsed;
+  const std::size_t scheme = target.find("://");
+  if (!target.starts_with('/') && scheme != target.npos) {
+    target.remove_prefix(scheme + 3);
+    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+    parsed.host = std::string(target.substr(0, end));
+    target.remove_prefix(end);
+    if (!target.starts_with('/')) parsed.path = "/";
+  }
+  target = target.substr(0, target.find('?'));
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    std::uint8_t byte = 0;
+    const std::string_view digits = target.substr(i + 1, 2);
+    const bool is_escape = target[i] == '%' && digits.size() == 2 &&
+                           std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr == digits.data() + 2;
+    parsed.path += is_escape ? static_cast<char>(byte) : target[i];
+    if (is_escape) i += 2;
+  }
+  return parsed;
+}
+
 AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   check_framing(head);
   const Route* const route = find_route(head.path);
   AdmittedHead admitted;
-  const bool needs_key = route == nullptr || route->needs_key;
+  const bool is_preflight = asks_methods(head) && allows_origin(rules, head.origin);
+  const bool needs_key = (route == nullptr || route->needs_key) && !is_preflight;
   if (!rules.keys.empty() && needs_key) admitted.client = client_of(rules, head.authorization);
   check_source(head, rules);
   if (route == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);
-  if (head.method != route->method) {
+  const bool is_head = head.method == "HEAD" && route->method == "GET";
+  if (head.method != route->method && !is_head && !asks_methods(head)) {
     throw RequestError(kWrongMethod, "method", "expected {} for {}, got {}", route->method, head.path, head.method);
   }
-  admitted.max_body = std::min(route->max_body, rules.max_body);
+  admitted.max_body = asks_methods(head) ? Route::kNoBody : std::min(route->max_body, rules.max_body);
   check_body(head, admitted.max_body);
   admitted.route = route;
   admitted.name = head.path.substr(route->path.size());
@@ -125,13 +150,47 @@ std::string request_id_of(const RequestHead& head, std::string otherwise) {
   return !id.empty() && id.size() <= kMaxRequestId && is_ordinary ? id : otherwise;
 }
 
+std::string parse_origin(std::string_view text, std::string_view where) {
+  if (text == "*" || text == "null") return std::string(text);
+  std::string origin = in_lower_case(text.ends_with('/') ? text.substr(0, text.size() - 1) : text);
+  const std::size_t host = origin.find("://");
+  const bool is_origin = host != origin.npos && host > 0 && host + 3 < origin.size() &&
+                         origin.find_first_of("/?#@ \t,*", host + 3) == origin.npos;
+  if (!is_origin) throw BadInput(where, "expected an origin such as http://localhost:5173, or \"*\", got \"{}\"", text);
+  for (const std::string_view own : {"http://:80", "https://:443"}) {  // ports that browsers leave out
+    const std::string_view scheme = own.substr(0, own.rfind(':')), port = own.substr(own.rfind(':'));
+    if (origin.starts_with(scheme) && origin.ends_with(port)) origin.resize(origin.size() - port.size());
+  }
+  return origin;
+}
+
 bool allows_origin(const AccessRules& rules, std::string_view origin) {
-  return std::find(rules.origins.begin(), rules.origins.end(), origin) != rules.origins.end();
+  const auto is_allowed = [&](const std::string& allowed) { return allowed == "*" || allowed == origin; };
+  return !origin.empty() && std::any_of(rules.origins.begin(), rules.origins.end(), is_allowed);
+}
+
+std::vector<std::pair<std::string, std::string>> cors_fields(const RequestHead& head, const AccessRules& rules) {
+  if (rules.origins.empty()) return {};
+  if (!allows_origin(rules, head.origin)) return {{"Vary", "Origin"}};
+  const bool is_named = std::find(rules.origins.begin(), rules.origins.end(), head.origin) != rules.origins.end();
+  std::vector<std::pair<std::string, std::string>> fields = {
+      {"Access-Control-Allow-Origin", is_named ? head.origin : "*"},
+      {"Access-Control-Expose-Headers", "x-request-id, retry-after"},
+      {"Vary", "Origin, Access-Control-Request-Headers"}};
+  if (is_named) fields.emplace_back("Access-Control-Allow-Credentials", "true");
+  if (!asks_methods(head)) return fields;
+  fields.emplace_back("Access-Control-Allow-Methods", methods_of(head.path));
+  fields.emplace_back("Access-Control-Allow-Headers",
+                      head.asked_headers.empty() ? "authorization, content-type, x-request-id" : head.asked_headers);
+  fields.emplace_back("Access-Control-Max-Age", "600");
+  if (head.asks_private_network == "true") fields.emplace_back("Access-Control-Allow-Private-Network", "true");
+  return fields;
 }
 
 std::string methods_of(std::string_view path) {
   const Route* const route = find_route(path);
-  return route == nullptr ? "" : std::string(route->method) + ", OPTIONS";
+  if (route == nullptr) return "";
+  return route->method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route->method) + ", OPTIONS";
 }
 
 std::vector<std::string> parse_keys(std::string_view text, std::string_view where) {

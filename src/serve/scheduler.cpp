@@ -43,14 +43,16 @@ Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const Sched
   metrics_.kv_capacity_bytes = memory.capacity_bytes();
 }
 
-void Scheduler::check_space(std::size_t client) const {
+void Scheduler::check_space(std::size_t client, std::int64_t bytes) const {
   const std::lock_guard lock(mutex_);
   if (is_draining_) throw RequestError(kUnavailable, "request", "the server is shutting down");
   const auto own = n_waiting_.find(client);
-  if (own != n_waiting_.end() && own->second >= static_cast<int>(config_.max_queue)) {
-    ++metrics_.rejected;
-    throw RequestError(kQueueFull, "request", "the queue is full ({} requests wait); try again later", own->second);
-  }
+  const int n = own != n_waiting_.end() ? own->second : 0;
+  const bool has_bytes = waiting_bytes_ == 0 || waiting_bytes_ + bytes <= config_.max_queue_bytes;
+  if (has_bytes && n < static_cast<int>(config_.max_queue)) return;
+  ++metrics_.rejected;
+  throw RequestError(kQueueFull, "request", "the queue is full ({} requests wait); try again later", n)
+      .with_retry(last_wait_);
 }
 
 void Scheduler::submit(std::shared_ptr<Job> job) {
@@ -61,30 +63,31 @@ void Scheduler::submit(std::shared_ptr<Job> job) {
                        "the KV cache of {} tokens and at most {} new ones needs {} bytes, the server has {}",
                        job->sequence(i).prompt.size(), job->sequence(i).max_tokens, bytes, memory_.capacity_bytes());
   }
-  const std::size_t client = job->client();
-  check_space(client);
+  check_space(job->client(), job->waiting_bytes());
   const std::lock_guard lock(mutex_);
+  count_submitted(*job);
   submitted_.push_back(std::move(job));
-  count_submitted(client);
 }
 
 void Scheduler::submit(std::shared_ptr<EncodeTask> task) {
-  const std::size_t client = task->client();
-  check_space(client);
+  check_space(task->client(), task->waiting_bytes());
   const std::lock_guard lock(mutex_);
+  count_submitted(*task);
   submitted_tasks_.push_back(std::move(task));
-  count_submitted(client);
 }
 
-void Scheduler::count_submitted(std::size_t client) {
-  count_waiting(client, 1);
+template <class Work>
+void Scheduler::count_submitted(const Work& work) {
+  count_waiting(work, 1);
   ++metrics_.requests;
   has_changed_ = true;
   changed_.notify_one();
 }
 
-void Scheduler::count_waiting(std::size_t client, int change) {
-  n_waiting_[client] += change;
+template <class Work>
+void Scheduler::count_waiting(const Work& work, int change) {
+  n_waiting_[work.client()] += change;
+  waiting_bytes_ += change * work.waiting_bytes();
   metrics_.waiting += change;
 }
 
@@ -208,12 +211,14 @@ void Scheduler::start(Entry& entry) {
     const JobTimes times = entry.job->times();
     metrics_.queue.observe(seconds_between(times.submitted, *times.admitted));
     const std::lock_guard lock(mutex_);
-    count_waiting(entry.job->client(), -1);
+    last_wait_ = std::clamp(std::chrono::ceil<std::chrono::seconds>(*times.admitted - times.submitted),
+                            std::chrono::seconds(1), std::chrono::seconds(60));
+    count_waiting(*entry.job, -1);
   }
   std::uint64_t id = 0;
   try {
     GenerateRequest request = entry.job->take_sequence(number);
-    request.owner = std::to_string(entry.job->client());
+    request.owner = fmt::format("{} {}", entry.job->client(), request.owner);
     id = engine_.add(std::move(request));
   } catch (...) {
     return fail(entry, std::current_exception());
@@ -249,7 +254,7 @@ void Scheduler::encode_some() {
 void Scheduler::end_task(std::shared_ptr<EncodeTask> task) {
   tasks_.remove(task);
   const std::lock_guard lock(mutex_);
-  count_waiting(task->client(), -1);
+  count_waiting(*task, -1);
 }
 
 /// Reports a step to its job.
@@ -295,7 +300,7 @@ void Scheduler::end_entry(Entry& entry) {
   }
   if (entry.n_admitted == 0) {
     const std::lock_guard lock(mutex_);
-    count_waiting(entry.job->client(), -1);
+    count_waiting(*entry.job, -1);
   }
   entries_.remove_if([&](const Entry& other) { return &other == &entry; });
 }

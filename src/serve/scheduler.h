@@ -55,8 +55,9 @@ class RoundBudget {
 
 struct SchedulerConfig {
   std::size_t max_sequences = 32;  ///< That run at a time; those that are paused do not count.
-  std::size_t max_queue = 64;      ///< Requests of a client that wait for their first sequence to run.
-  double round_seconds = 0.25;     ///< Of a round while a sequence decodes.
+  std::size_t max_queue = 4096;    ///< Requests of a client that wait for their first sequence to run.
+  std::int64_t max_queue_bytes = std::int64_t{256} << 20;  ///< Of all requests that wait.
+  double round_seconds = 0.25;                             ///< Of a round while a sequence decodes.
 };
 
 class Scheduler {
@@ -66,12 +67,12 @@ class Scheduler {
 
   /// These may be called on any thread.
 
-  /// Throws RequestError if the client's queue is full, if the server is shutting down, and for a sequence whose KV
-  /// cache alone exceeds the memory.
+  /// Throws RequestError if the queue is full, if the server is shutting down, and for a sequence whose KV cache alone
+  /// exceeds the memory.
   void submit(std::shared_ptr<Job> job);
   void submit(std::shared_ptr<EncodeTask> task);
-  /// Throws RequestError as submit() does, before there is a job.
-  void check_space(std::size_t client) const;
+  /// Throws RequestError as submit() does, before there is a job. `bytes`: of what is to wait.
+  void check_space(std::size_t client, std::int64_t bytes = 0) const;
   /// Looks at the jobs again: one has been cancelled, or steps of a paused one have been taken.
   void wake();
   /// Accepts no more jobs; run() returns when all have ended.
@@ -95,8 +96,10 @@ class Scheduler {
     std::optional<ServerClock::time_point> last_token{};
   };
 
-  void count_submitted(std::size_t client);
-  void count_waiting(std::size_t client, int change);
+  template <class Work>
+  void count_submitted(const Work& work);
+  template <class Work>
+  void count_waiting(const Work& work, int change);
   bool wait();
   void take_submitted();
   void drop_cancelled();
@@ -132,6 +135,8 @@ class Scheduler {
   std::vector<std::shared_ptr<Job>> submitted_;
   std::vector<std::shared_ptr<EncodeTask>> submitted_tasks_;
   std::map<std::size_t, int> n_waiting_;  // of a client: submitted or without a running sequence so far
+  std::int64_t waiting_bytes_ = 0;
+  std::chrono::seconds last_wait_{1};  // of the request that was last admitted, from 1 s to a minute
   bool is_draining_ = false, is_stopping_ = false;
 };
 

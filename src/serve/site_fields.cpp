@@ -131,7 +131,8 @@ TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
   fields.find("prompt");
   fields.finish();
-  auto prompts = read_prompts(model, fields, "prompt", adds_special ? SpecialTokens::apply : SpecialTokens::written);
+  const SpecialTokens policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
+  auto prompts = read_prompts(model, fields, "prompt", policy, {});
   if (prompts.size() != 1) throw RequestError(kInvalid, "prompt", "expected one text, got {}", prompts.size());
   TraceRequest request;
   request.ids = std::move(prompts.front().ids);

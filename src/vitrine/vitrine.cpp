@@ -42,7 +42,7 @@ const Tokenizer& LanguageModel::tokenizer() const {
 
 std::vector<std::int32_t> LanguageModel::ids(const Prompt& prompt) const {
   if (const auto* given = std::get_if<std::vector<std::int32_t>>(&prompt)) return *given;
-  if (const auto* chat = std::get_if<Chat>(&prompt)) return state_->format_of(*chat).encode(history_of(*chat), true);
+  if (const auto* chat = std::get_if<Chat>(&prompt)) return state_->format_of(*chat).encode(history_of(*chat), {});
   return ids_or_bos(tokenizer().encode(std::get<std::string>(prompt), SpecialTokens::apply), state_->defaults(),
                     "prompt");
 }
@@ -56,9 +56,7 @@ std::vector<std::int32_t> LanguageModel::target_ids(const std::string& text) con
   return decoder_ids(s.defaults(), text, SpecialTokens::apply);
 }
 
-std::string LanguageModel::render(const Chat& chat) const {
-  return state_->format_of(chat).text(history_of(chat), true);
-}
+std::string LanguageModel::render(const Chat& chat) const { return state_->format_of(chat).text(history_of(chat), {}); }
 
 std::vector<TokenLogprob> LanguageModel::next(const Prompt& prompt, int n, std::stop_token cancel) const {
   if (n < 1) throw BadInput("next", "expected a number of tokens of at least 1, got {}", n);

@@ -13,7 +13,8 @@ class Serve : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
-    server_ = new TestServer({"--access-log", *folder_ / "log", "--name", "small", "--name", "alias"});
+    server_ = new TestServer(
+        {"--access-log", *folder_ / "log", "--name", "small", "--name", "alias", "--name", "org/model \xC3\xA9"});
   }
   static void TearDownTestSuite() {
     const Outcome o = server_->stop();
@@ -41,7 +42,7 @@ class Serve : public testing::Test {
 };
 
 TEST_F(Serve, TheFirstLineNamesUrlAndModels) {
-  EXPECT_EQ(server_->first_line()["models"], Json::parse(R"(["small", "alias"])"));
+  EXPECT_EQ(server_->first_line()["models"], Json::parse(R"(["small", "alias", "org/model é"])"));
   EXPECT_EQ(server_->first_line()["url"], "http://127.0.0.1:" + std::to_string(server_->port()));
 }
 
@@ -58,6 +59,28 @@ TEST_F(Serve, HealthModelsAndUnknownRoutes) {
   const HttpResponse wrong = server_->get("/v1/completions");
   EXPECT_EQ(wrong.status, 405);
   EXPECT_THAT(wrong.head, HasSubstr("Allow: POST"));
+}
+
+TEST_F(Serve, HeadHasTheHeaderOfGet) {
+  HttpClient client(server_->port());
+  client.send("HEAD /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" + TestServer::get_text("/v1/models"));
+  const std::string head = client.receive("\r\n\r\n");
+  const HttpResponse whole = read_response(client);
+  EXPECT_THAT(head, testing::StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(head, HasSubstr("Content-Length: " + std::to_string(whole.body.size()) + "\r\n"));
+  EXPECT_EQ(whole.json()["object"], "list") << "the connection stays usable";
+  client.send("HEAD /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(client.receive("\r\n\r\n"), testing::StartsWith("HTTP/1.1 404 "));
+}
+
+TEST_F(Serve, TargetsAreDecodedAndMayBeUrls) {
+  EXPECT_EQ(server_->get("/v1/models/%61lias").json()["id"], "alias");
+  EXPECT_EQ(server_->get("/v1/models/org%2Fmodel%20%C3%A9").json()["id"], "org/model \xC3\xA9");
+  EXPECT_EQ(server_->get("http://localhost/v1/models").status, 200);
+  EXPECT_EQ(server_->get("http://attacker.example/v1/models").status, 403) << "the target's host counts";
+  const HttpResponse asked = server_->exchange("OPTIONS /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(asked.status, 204);
+  EXPECT_THAT(asked.head, HasSubstr("Allow: GET, HEAD, OPTIONS"));
 }
 
 TEST_F(Serve, ACompletionIsThatOfGenerate) {
@@ -105,6 +128,44 @@ TEST_F(Serve, AStreamHasTheTextOfTheWholeResponse) {
     EXPECT_EQ(events.back()["usage"][name], whole["usage"][name]) << name;
   }
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], n_tokens) << "an event for each token";
+}
+
+TEST_F(Serve, ATextCanIncludeItsStop) {
+  const std::string all = completion({{"max_tokens", 12}, {"temperature", 0}})["choices"][0]["text"];
+  const std::string stop = all.substr(all.size() / 2, 3);
+  const std::string before = all.substr(0, all.find(stop));
+  Json fields = {{"max_tokens", 12}, {"temperature", 0}, {"stop", stop}};
+  EXPECT_EQ(completion(fields)["choices"][0]["text"], before);
+  fields["include_stop_str_in_output"] = true;
+  EXPECT_EQ(completion(fields)["choices"][0]["text"], before + stop);
+  EXPECT_EQ(completion(fields)["choices"][0]["finish_reason"], "stop");
+}
+
+TEST_F(Serve, SpecialTokensAppearIfTheyAreWanted) {
+  Json fields = {{"max_tokens", 2}, {"temperature", 0}, {"logit_bias", {{"0", 100}}}, {"ignore_eos", true}};
+  EXPECT_EQ(completion(fields)["choices"][0]["text"], "");
+  fields["skip_special_tokens"] = false;
+  const std::string twice = completion(fields)["choices"][0]["text"];
+  ASSERT_FALSE(twice.empty());
+  EXPECT_EQ(twice.substr(0, twice.size() / 2), twice.substr(twice.size() / 2));
+  fields["ignore_eos"] = false;
+  fields["include_stop_str_in_output"] = true;
+  EXPECT_EQ(completion(fields)["choices"][0]["text"], twice.substr(twice.size() / 2)) << "what ends the text";
+}
+
+TEST_F(Serve, ABurstOfClientsIsAnswered) {
+  const Json fields = {{"prompt", kPrompt}, {"max_tokens", 2}, {"temperature", 0}};
+  const Json expected = completion(fields)["choices"];
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 300; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(server_->port()));
+    clients.back()->send(TestServer::post_text("/v1/completions", fields.dump()));
+  }
+  for (const auto& client : clients) {
+    const HttpResponse response = read_response(*client);
+    ASSERT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(response.json()["choices"], expected);
+  }
 }
 
 TEST_F(Serve, APromptThatWasReadBeforeIsNotReadAgain) {
@@ -353,6 +414,53 @@ TEST_F(ServeOnce, AFullQueueIsRefused) {
   EXPECT_EQ(server.stop().status, 0);
 }
 
+TEST_F(ServeOnce, AStreamThatWaitsHasComments) {
+  Arguments arguments = endless();
+  arguments.insert(arguments.end(), {"--max-sequences", "1"});
+  TestServer server(arguments);
+  HttpClient running(server.port()), waiting(server.port());
+  running.send(endless_request(false));
+  wait_until([&] { return metric(server, "requests_running") == 1; });
+  const Json body = {
+      {"prompt", {5}}, {"max_tokens", 2}, {"ignore_eos", true}, {"stream", true}, {"sse_ping_interval", 1}};
+  waiting.send(TestServer::post_text("/v1/completions", body.dump()));
+  EXPECT_THAT(waiting.receive("\n\n"), HasSubstr("\r\n: keep-alive\n\n"));
+  running.close();
+  EXPECT_THAT(waiting.receive("0\r\n\r\n"), HasSubstr("data: [DONE]"));
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeOnce, ConnectionsBeyondTheLimitWait) {
+  TestServer server({"--max-connections", "1"});
+  HttpClient first(server.port()), second(server.port());
+  first.send(TestServer::get_text("/health"));
+  EXPECT_EQ(read_response(first).status, 200);
+  second.send(TestServer::get_text("/health"));
+  first.close();
+  EXPECT_EQ(read_response(second).status, 200);
+  second.close();
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeOnce, BodiesBeyondTheMemoryWait) {
+  TestServer server({"--queue-memory", "1", "--access-log", folder_ / "log"});
+  HttpClient large(server.port()), small(server.port());
+  std::string words((1 << 20) - 14, 'a');
+  for (std::size_t i = 0; i < words.size(); i += 4) words[i] = ' ';
+  const std::string body = R"({"prompt": ")" + words + "\"}";
+  const std::string text = TestServer::post_text("/tokenize", body, "x-request-id: large\r\n");
+  large.send(text.substr(0, text.size() - 5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  small.send(TestServer::post_text("/tokenize", R"({"prompt": "a"})", "x-request-id: small\r\n"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  large.send(text.substr(text.size() - 5));
+  EXPECT_EQ(read_response(large).status, 200);
+  EXPECT_EQ(read_response(small).status, 200);
+  EXPECT_EQ(server.stop().status, 0);
+  const std::string log = read_file(folder_ / "log");
+  EXPECT_LT(log.find("\"large\""), log.find("\"small\"")) << log;
+}
+
 TEST_F(ServeOnce, KeysAndOrigins) {
   write_file(folder_ / "keys", "first\nsecond\n");
   TestServer server({"--api-key-file", folder_ / "keys", "--cors", "https://app.example"});
@@ -363,10 +471,12 @@ TEST_F(ServeOnce, KeysAndOrigins) {
   EXPECT_THAT(refused.head, HasSubstr("WWW-Authenticate: Bearer"));
   EXPECT_EQ(server.get("/v1/models", key).status, 200);
   EXPECT_EQ(server.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}}, key + origin).status, 200);
-  const HttpResponse preflight = server.exchange("OPTIONS /v1/completions HTTP/1.1\r\nHost: x\r\n" + origin + "\r\n");
+  const HttpResponse preflight =
+      server.exchange("OPTIONS /v1/completions HTTP/1.1\r\nHost: x\r\n" + origin +
+                      "Access-Control-Request-Headers: authorization,x-stainless-os\r\n\r\n");
   EXPECT_EQ(preflight.status, 204);
   EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Origin: https://app.example"));
-  EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Headers: authorization"));
+  EXPECT_THAT(preflight.head, HasSubstr("Access-Control-Allow-Headers: authorization,x-stainless-os\r\n"));
   EXPECT_EQ(server.stop().status, 0);
 }
 
@@ -405,6 +515,7 @@ TEST_F(ServeOnce, WrongOptions) {
   expect_error({"serve", "--port", "0", "--template", folder_ / "none"}, {"none"});
   write_file(folder_ / "broken.jinja", "{% for m in");
   expect_error({"serve", "--port", "0", "--template", folder_ / "broken.jinja"}, {"[template]", "line 1"});
+  expect_error({"serve", "--port", "0", "--cors", "localhost:5174"}, {"--cors", "http://localhost:5173"});
   expect_error({"serve", "--host", "0.0.0.0", "--port", "0"}, {"--host", "0.0.0.0", "--api-key-file"});
   expect_error({"serve", "--host", "192.0.2.1", "--port", "0"}, {"--host"}, {.environment = {"VITRINE_API_KEY=k"}});
   expect_error({"serve", "--port", "0", "--api-key-file", folder_ / "none"}, {"none"});

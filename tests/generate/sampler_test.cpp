@@ -215,6 +215,22 @@ TEST(Sampler, PenaltyByHand) {
   EXPECT_EQ(sample(negative, Ids{0}, {.temperature = 0, .repeat_penalty = 2}, {}), 1);  // -2: multiplied, not divided
 }
 
+TEST(Sampler, PenaltiesSeeTheLastTokens) {
+  const std::vector<float> logits = {2, 1.9F, 1.8F};
+  const auto with = [&](double repeat, double presence, int last_n) {
+    const SamplingConfig config{
+        .temperature = 0, .repeat_penalty = repeat, .presence_penalty = presence, .repeat_last_n = last_n};
+    return sample(logits, Ids{2, 1, 0}, config, {}, 3);
+  };
+  EXPECT_EQ(with(4, 0, -1), 0) << "all are penalized";
+  EXPECT_EQ(with(4, 0, 0), 0) << "none is";
+  EXPECT_EQ(with(4, 0, 1), 1);
+  EXPECT_EQ(with(4, 0, 2), 2);
+  EXPECT_EQ(with(4, 0, 9), 0);
+  EXPECT_EQ(with(1, 1, 1), 1);
+  EXPECT_EQ(with(1, 1, 2), 2);
+}
+
 TEST(Sampler, LogitsThatGiveNoToken) {
   const auto refused = [](const std::vector<float>& logits, const char* message) {
     for (double temperature : {0.0, 1.0}) {

@@ -31,7 +31,7 @@ Outcome expected(const std::string& text, const std::vector<std::string>& stops)
 }
 
 Outcome stream(const std::vector<std::string>& tokens, const std::vector<std::string>& stops, bool cleans_up = false) {
-  TextStream stream(stops, cleans_up);
+  TextStream stream(stops, false, cleans_up);
   std::string text;
   for (const std::string& token : tokens) text += stream.push(token);
   text += stream.flush();
@@ -137,6 +137,17 @@ TEST(TextStream, StopInsideACharacter) {
   EXPECT_EQ(partial.push("\xF0"), "");
   EXPECT_EQ(partial.push("\x9F\x98"), "");
   EXPECT_EQ(partial.push("\x80"), "😀");
+}
+
+TEST(TextStream, TheStopCanBePartOfTheText) {
+  TextStream stream({"abc", "bd"}, true);
+  EXPECT_EQ(stream.push("xa"), "x");
+  EXPECT_EQ(stream.push("bd"), "abd");
+  EXPECT_TRUE(stream.stopped());
+  EXPECT_EQ(stream.push("y"), "");
+  TextStream late({"bc", "bcd"}, true);
+  EXPECT_EQ(late.push("ab"), "a");
+  EXPECT_EQ(late.push("cde"), "bc") << "the first one of the list that is complete";
 }
 
 TEST(TextStream, EmptyStopIsRefused) { EXPECT_THROW(TextStream({"a", ""}), BadInput); }

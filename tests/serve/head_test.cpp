@@ -58,7 +58,34 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(status_of(get("/v1/completions")), 405);
   EXPECT_EQ(status_of(post("/health")), 405);
   EXPECT_EQ(methods_of("/v1/completions"), "POST, OPTIONS");
+  EXPECT_EQ(methods_of("/v1/models"), "GET, HEAD, OPTIONS");
   EXPECT_EQ(methods_of("/nothing"), "");
+}
+
+TEST(RequestHead, TargetsArePathsOrUrls) {
+  const auto path = [](std::string_view target) { return parse_target(target).path; };
+  EXPECT_EQ(path("/v1/models/org%2Fsmall-1?x=%41"), "/v1/models/org/small-1");
+  EXPECT_EQ(path("/v1/models/caf%c3%A9%20b"), "/v1/models/caf\xC3\xA9 b");
+  EXPECT_EQ(path("/%76%31/models"), "/v1/models");
+  EXPECT_EQ(path("/a+b"), "/a+b") << "a plus is a space in forms only";
+  for (const char* text : {"/%", "/%4", "/%zz", "/%+1", "/100%", "*", ""}) EXPECT_EQ(path(text), text);
+  EXPECT_EQ(path("/%2541"), "/%41") << "decoded once";
+  EXPECT_FALSE(parse_target("/x://y").host);
+  const RequestTarget whole = parse_target("http://127.0.0.1:8091/v1/models?a");
+  EXPECT_EQ(whole.path, "/v1/models");
+  EXPECT_EQ(whole.host, "127.0.0.1:8091");
+  EXPECT_EQ(path("HTTPS://localhost"), "/");
+  EXPECT_EQ(path("http://localhost?x"), "/");
+}
+
+TEST(RequestHead, HeadIsWhereGetIs) {
+  RequestHead head = get("/v1/models");
+  head.method = "HEAD";
+  EXPECT_EQ(status_of(head), 200);
+  head.path = "/v1/completions";
+  EXPECT_EQ(status_of(head), 405);
+  head.path = "/nothing";
+  EXPECT_EQ(status_of(head), 404);
 }
 
 TEST(RequestHead, KeysOpenEveryRoute) {
@@ -107,6 +134,59 @@ TEST(RequestHead, PagesNeedTheirOriginAllowed) {
   EXPECT_EQ(status_of(head, rules), 200);
   head.origin = "null";
   EXPECT_EQ(status_of(head, rules), 403);
+  rules.origins = {"*"};
+  EXPECT_EQ(status_of(head, rules), 200);
+}
+
+TEST(RequestHead, OriginsAreAsBrowsersSendThem) {
+  const auto origin = [](const char* text) { return parse_origin(text, "--cors"); };
+  EXPECT_EQ(origin("http://localhost:5174/"), "http://localhost:5174");
+  EXPECT_EQ(origin("HTTPS://App.Example"), "https://app.example");
+  EXPECT_EQ(origin("http://app.example:80"), "http://app.example");
+  EXPECT_EQ(origin("https://[::1]:443"), "https://[::1]");
+  EXPECT_EQ(origin("https://app.example:80"), "https://app.example:80");
+  for (const char* own : {"*", "null", "chrome-extension://abc", "tauri://localhost"}) EXPECT_EQ(origin(own), own);
+  for (const char* wrong : {"", "/", "localhost:5174", "http://", "http://a/b", "http://a//", "http://*.a",
+                            "http://a,b", "://a", "http://u@a"}) {
+    EXPECT_THROW(origin(wrong), BadInput) << wrong;
+  }
+}
+
+TEST(RequestHead, PreflightsGetWhatTheyAskFor) {
+  AccessRules rules = local();
+  rules.keys = {"secret"};
+  rules.origins = {"https://app.example"};
+  RequestHead head = get("/v1/completions");
+  head.method = "OPTIONS";
+  EXPECT_EQ(status_of(head, rules), 401) << "no page asks";
+  head.origin = "https://app.example";
+  EXPECT_EQ(status_of(head, rules), 200) << "browsers send no key";
+  head.asked_headers = "authorization,x-stainless-os,x-stainless-retry-count";
+  head.asks_private_network = "true";
+  const auto field = [&](const std::string& name) {
+    for (const auto& [own, value] : cors_fields(head, rules)) {
+      if (own == name) return value;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(field("Access-Control-Allow-Origin"), "https://app.example");
+  EXPECT_EQ(field("Access-Control-Allow-Headers"), head.asked_headers);
+  EXPECT_EQ(field("Access-Control-Allow-Methods"), "POST, OPTIONS");
+  EXPECT_EQ(field("Access-Control-Allow-Private-Network"), "true");
+  EXPECT_EQ(field("Access-Control-Allow-Credentials"), "true");
+  head.asks_private_network = "";
+  EXPECT_EQ(field("Access-Control-Allow-Private-Network"), "");
+  rules.origins = {"*"};
+  EXPECT_EQ(field("Access-Control-Allow-Origin"), "*");
+  EXPECT_EQ(field("Access-Control-Allow-Credentials"), "") << "not for all pages";
+  head.method = "POST";
+  EXPECT_EQ(field("Access-Control-Allow-Headers"), "");
+  EXPECT_EQ(field("Access-Control-Expose-Headers"), "x-request-id, retry-after");
+  head.origin = "";
+  EXPECT_EQ(field("Vary"), "Origin") << "for caches between the pages and the server";
+  EXPECT_EQ(field("Access-Control-Allow-Origin"), "");
+  rules.origins.clear();
+  EXPECT_TRUE(cors_fields(head, rules).empty());
 }
 
 TEST(RequestHead, BodiesAreUncompressedJson) {

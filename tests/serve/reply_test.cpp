@@ -62,6 +62,34 @@ TEST_F(Replies, AChat) {
   EXPECT_EQ(choice["vitrine"]["prompt_ids"], Json(request.prompts[0].ids));
 }
 
+TEST_F(Replies, IdsAreReturned) {
+  const Ids ids = ids_of("Hello", SpecialTokens::none);
+  const CompletionRequest text = completion(R"("return_token_ids": true, "logprobs": 0,
+      "return_tokens_as_token_ids": true)");
+  Json reply = whole(text, {result("Hello")});
+  EXPECT_EQ(reply["choices"][0]["token_ids"], Json(ids));
+  EXPECT_EQ(reply["choices"][0]["prompt_token_ids"], Json(text.prompts[0].ids));
+  EXPECT_EQ(reply["choices"][0]["logprobs"]["tokens"][0], "token_id:" + std::to_string(ids[0]));
+  const CompletionRequest of_chat = chat(R"("return_token_ids": true)");
+  reply = whole(of_chat, {result("Hello")});
+  EXPECT_EQ(reply["prompt_token_ids"], Json(of_chat.prompts[0].ids));
+  EXPECT_EQ(reply["choices"][0]["token_ids"], Json(ids));
+}
+
+TEST_F(Replies, EveryEventCanHaveTheUsageAndTheIds) {
+  const CompletionRequest request = completion(R"("stream": true, "return_token_ids": true,
+      "stream_options": {"include_usage": true, "continuous_usage_stats": true})");
+  CompletionReply reply(model_, request, "1", 5);
+  for (int n = 1; n <= 3; ++n) {
+    SequenceStep step;
+    step.token = report(n);
+    const Json event = reply.chunks(std::move(step))[0];
+    EXPECT_EQ(event["usage"]["completion_tokens"], n);
+    EXPECT_EQ(event["choices"][0]["token_ids"], Json(Ids{n}));
+    EXPECT_EQ(event["choices"][0].contains("prompt_token_ids"), n == 1);
+  }
+}
+
 TEST_F(Replies, ChoicesAreNumberedThroughAllPrompts) {
   const CompletionRequest request = completion(R"("n": 2)", R"(["a", "b"])");
   const Json reply = whole(request, {result("0"), result("1"), result("2"), result("3")});

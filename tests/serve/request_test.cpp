@@ -1,5 +1,8 @@
 // Requests for texts: every field, its default, its range, and what is refused.
 #include "serve/completion_request.h"
+
+#include "base/temp_folder.h"
+#include "serve/foreign_fields.h"
 #include "serve/served.h"
 
 namespace vitrine::test {
@@ -65,7 +68,7 @@ TEST_F(Requests, DefaultsOfTheCheckpoint) {
 TEST_F(Requests, EveryFieldOfSampling) {
   const CompletionRequest request = completion(
       R"("model": "alias", "temperature": 0.25, "top_p": 0.5, "top_k": 9, "min_p": 0.125, "repetition_penalty": 1.5,
-         "frequency_penalty": -2, "presence_penalty": 1.25, "logit_bias": {"12": -100, "3": 2.5}, "seed": -1,
+         "frequency_penalty": -2, "presence_penalty": 1.25, "logit_bias": {"12": -100, "3": 2.5}, "seed": -2,
          "stop": ["a", "bc"], "stop_token_ids": [5, 6], "max_tokens": 3, "n": 2, "best_of": 4, "logprobs": 20,
          "echo": true, "user": "u", "metadata": {"a": 1})");
   EXPECT_EQ(request.model, "alias");
@@ -79,7 +82,7 @@ TEST_F(Requests, EveryFieldOfSampling) {
   EXPECT_EQ(s.frequency_penalty, -2);
   EXPECT_EQ(s.presence_penalty, 1.25);
   EXPECT_THAT(s.logit_bias, testing::UnorderedElementsAre(std::pair(12, -100.0), std::pair(3, 2.5)));
-  EXPECT_EQ(sequence.seed, ~std::uint64_t{0});
+  EXPECT_EQ(sequence.seed, ~std::uint64_t{1});
   EXPECT_EQ(sequence.sequence, 3U);
   EXPECT_EQ(sequence.stop_strings, (std::vector<std::string>{"a", "bc"}));
   EXPECT_EQ(sequence.stop_ids, (Ids{0, 5, 6}));
@@ -112,6 +115,7 @@ TEST_F(Requests, StopsAndEndsOfTexts) {
 TEST_F(Requests, PromptsAreTextsOrIdsOrBatchesOfBoth) {
   const auto prompts = [&](const std::string& prompt) { return completion("", prompt).prompts; };
   EXPECT_EQ(prompts("[5, 6]")[0].ids, (Ids{5, 6}));
+  EXPECT_EQ(prompts("[5.0, 6]")[0].ids, (Ids{5, 6}));
   EXPECT_FALSE(prompts("[5, 6]")[0].text);
   const auto mixed = prompts(R"(["a cat", [1, 2, 3], "b"])");
   ASSERT_EQ(mixed.size(), 3U);
@@ -166,7 +170,10 @@ TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
   expect_completion_error(R"("frequency_penalty": 2.5)", "frequency_penalty");
   expect_completion_error(R"("presence_penalty": -3)", "presence_penalty");
   expect_completion_error(R"("logit_bias": {"4096": 1})", "logit_bias", "4096");
-  expect_completion_error(R"("logit_bias": {"x": 1})", "logit_bias");
+  expect_completion_error(R"("logit_bias": {"": 1})", "logit_bias");
+  expect_completion_error(R"("logit_bias": [5])", "logit_bias");
+  expect_completion_error(R"("logit_bias": [[1.5, 1]])", "logit_bias");
+  expect_completion_error(R"("logit_bias": [[4096, false]])", "logit_bias", "4096");
   expect_completion_error(R"("logit_bias": {"1": 101})", "logit_bias.1", "101");
   expect_completion_error(R"("logit_bias": [1])", "logit_bias");
   expect_completion_error(R"("n": 0)", "n");
@@ -175,10 +182,18 @@ TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
   expect_completion_error(R"("best_of": 2, "stream": true)", "best_of");
   expect_completion_error(R"("logprobs": 21)", "logprobs");
   expect_completion_error(R"("logprobs": true)", "logprobs", "true");
-  expect_completion_error(R"("max_tokens": -1)", "max_tokens");
+  expect_completion_error(R"("max_tokens": -2)", "max_tokens", "from -1 to");
+  expect_completion_error(R"("max_tokens": 3.5)", "max_tokens", "3.5");
+  expect_completion_error(R"("max_tokens": 1e300)", "max_tokens");
+  expect_completion_error(R"("n_predict": -2)", "n_predict");
+  expect_completion_error(R"("min_tokens": -1)", "min_tokens");
+  expect_completion_error(R"("repeat_last_n": -2)", "repeat_last_n");
+  expect_completion_error(R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens");
+  expect_completion_error(R"("truncation_side": "middle")", "truncation_side");
+  expect_completion_error(R"("bad_words": [" "])", "bad_words");
+  expect_completion_error(R"("sse_ping_interval": -2)", "sse_ping_interval");
   expect_completion_error(R"("seed": 18446744073709551615)", "seed");
   expect_completion_error(R"("seed": 1.5)", "seed");
-  expect_completion_error(R"("stop": [""])", "stop");
   expect_completion_error(R"("stop": 5)", "stop");
   expect_completion_error(R"("stop": ["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"])",
                           "stop", "17");
@@ -191,15 +206,21 @@ TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
 
 TEST_F(Requests, UnknownFieldsAreNamedWithTheNearestOne) {
   expect_completion_error(R"("temprature": 1)", "temprature", "unknown field; did you mean temperature?");
-  expect_completion_error(R"("max_completion_tokens": 1)", "max_completion_tokens");
-  expect_completion_error(R"("guided_json": {})", "guided_json", "unknown field");
-  expect_chat_error(R"("echo": true)", "echo");
+  expect_completion_error(R"("guided_jsn": {})", "guided_jsn", "unknown field");
+  expect_completion_error(R"("reasoning_effort": "low")", "reasoning_effort", "unknown field");
   expect_chat_error(R"("top_logprob": 1)", "top_logprob", "did you mean top_logprobs?");
   expect_completion_error(R"("vitrine": {"site": []})", "vitrine.site", "did you mean sites?");
 }
 
 TEST_F(Requests, WhatIsNotSupportedIsNamed) {
   expect_completion_error(R"("suffix": "end")", "suffix");
+  expect_completion_error(R"("guided_json": {"type": "object"})", "guided_json", "constraints");
+  expect_completion_error(R"("grammar": "root ::= x")", "grammar", "constraints");
+  expect_completion_error(R"("mirostat": 2)", "mirostat", "sampler");
+  expect_completion_error(R"("dry_multiplier": 0.8)", "dry_multiplier", "sampler");
+  expect_completion_error(R"("prompt_logprobs": 0)", "prompt_logprobs", "echo");
+  expect_chat_error(R"("echo": true)", "echo");
+  expect_chat_error(R"("chat_template": "x")", "chat_template", "--template");
   expect_completion_error(R"("response_format": {"type": "json_object"})", "response_format", "json_object");
   expect_chat_error(R"("tools": [{"type": "function"}])", "tools", "not supported");
   expect_chat_error(R"("tool_choice": "required")", "tool_choice");
@@ -207,6 +228,98 @@ TEST_F(Requests, WhatIsNotSupportedIsNamed) {
   expect_chat_error(R"("modalities": ["audio"])", "modalities");
   EXPECT_NO_THROW(chat(R"("tools": [], "tool_choice": "none", "response_format": {"type": "text"},
                            "modalities": ["text"], "store": false, "parallel_tool_calls": true)"));
+}
+
+/// Fields of other servers with the values that their clients send by default.
+TEST_F(Requests, FieldsOfOtherServersThatChangeNothing) {
+  const GenerateRequest plain = completion("").sequence(0, model_.defaults);
+  const std::string fields =
+      R"("user": "u", "verbosity": "low", "prediction": {"type": "content", "content": "x"}, "cache_prompt": false,
+         "id_slot": -1, "n_keep": 0, "timings_per_token": true, "return_progress": true, "samplers": null,
+         "dry_multiplier": 0.0, "dry_base": 1.75, "dry_sequence_breakers": ["\n"], "xtc_probability": 0,
+         "xtc_threshold": 0.1, "mirostat": 0, "mirostat_tau": 5, "top_n_sigma": -1.0, "dynatemp_range": 0,
+         "repeat_last_n": -1, "repeat_penalty": 1.0, "typical_p": 1, "min_keep": 0, "lora": [], "grammar": "",
+         "n_probs": 0, "ignore_eos": false, "post_sampling_probs": false, "t_max_predict_ms": -1,
+         "use_beam_search": false, "length_penalty": 1.0, "skip_special_tokens": true, "allowed_token_ids": null,
+         "spaces_between_special_tokens": true, "include_stop_str_in_output": false, "min_tokens": 0, "bad_words": [],
+         "priority": 3, "request_id": "r", "structured_outputs": null, "guided_json": null, "vllm_xargs": {},
+         "n_cmpl": 1, "seed": -1, "stop": "", "model": "", "return_token_ids": false, "speculative.n_max": 16)";
+  for (const auto& request : {completion(fields), completion(fields + R"(, "max_tokens": 16.0)")}) {
+    const GenerateRequest sequence = request.sequence(0, model_.defaults);
+    EXPECT_EQ(sequence.seed, plain.seed);
+    EXPECT_EQ(sequence.max_tokens, plain.max_tokens);
+    EXPECT_EQ(sequence.stop_strings, plain.stop_strings);
+    EXPECT_EQ(sequence.stop_ids, plain.stop_ids);
+    EXPECT_EQ(sequence.rules, plain.rules);
+    EXPECT_FALSE(sequence.shows_stop || sequence.shows_special || sequence.wants_logprobs);
+  }
+  EXPECT_NO_THROW(
+      chat(fields + R"(, "include_reasoning": true, "reasoning_format": "auto", "tools": null, "echo": false,
+      "logprobs": false, "top_logprobs": 0, "add_special_tokens": false, "documents": null, "chat_template": null)"));
+  for (const ForeignField& field : foreign_fields()) {
+    const std::string name = Json(field.name).dump();
+    if ((field.in & kOfCompletion) == 0) continue;
+    for (const Json& off : field.off) EXPECT_NO_THROW(completion(name + ": " + off.dump())) << name;
+    if (field.refusal.empty()) {
+      EXPECT_NO_THROW(completion(name + R"(: {"a": [1]})")) << name;
+    } else {
+      expect_completion_error(name + R"(: {"a": [1]})", std::string(field.name), std::string(field.refusal));
+    }
+  }
+}
+
+TEST_F(Requests, TheManualListsEveryField) {
+  const std::string manual = read_file(source_dir() + "/docs/serving.md");
+  for (const ForeignField& field : foreign_fields()) {
+    EXPECT_THAT(manual, testing::HasSubstr("`" + std::string(field.name) + "`"));
+  }
+  for (const OptionRow& row : option_rows()) {
+    if (!row.is_in(kInServer)) continue;
+    EXPECT_THAT(manual, testing::HasSubstr("`" + std::string(row.field_name()) + "`"));
+    for (const char* name : row.other_fields) EXPECT_THAT(manual, testing::HasSubstr("`" + std::string(name) + "`"));
+  }
+}
+
+TEST_F(Requests, NamesOfOtherServers) {
+  const auto sequence = [&](const std::string& fields) { return completion(fields).sequence(0, model_.defaults); };
+  EXPECT_EQ(sequence(R"("max_completion_tokens": 2)").max_tokens, 2);
+  EXPECT_EQ(sequence(R"("max_tokens": 2, "max_completion_tokens": 3)").max_tokens, 3) << "the newer name";
+  EXPECT_EQ(sequence(R"("n_predict": 4, "max_tokens": 2)").max_tokens, 4);
+  EXPECT_EQ(sequence(R"("max_tokens": -1)").max_tokens, 512) << "up to the end of the context";
+  EXPECT_EQ(sequence(R"("max_tokens": 3.0)").max_tokens, 3);
+  EXPECT_EQ(sequence(R"("repeat_penalty": 1.5, "repeat_last_n": 64)").sampling.repeat_penalty, 1.5);
+  EXPECT_EQ(sequence(R"("repeat_penalty": 1.5, "repeat_last_n": 64)").sampling.repeat_last_n, 64);
+  EXPECT_EQ(sequence(R"("min_tokens": 3)").rules.min_tokens, 3);
+  EXPECT_EQ(sequence(R"("top_p": 0)").sampling.top_p, 0);
+  EXPECT_TRUE(sequence(R"("stop": ["", ""])").stop_strings.empty());
+  EXPECT_EQ(completion(R"("n_cmpl": 3)").n, 3);
+  EXPECT_EQ(completion(R"("n_probs": 2)").given.n_logprobs, 2);
+  EXPECT_TRUE(completion(R"("n_probs": 2)").reports_logprobs);
+  EXPECT_TRUE(sequence(R"("include_stop_str_in_output": true)").shows_stop);
+  EXPECT_TRUE(sequence(R"("skip_special_tokens": false)").shows_special);
+  EXPECT_EQ(sequence(R"("cache_salt": "s")").owner, "s");
+  EXPECT_EQ(completion(R"("sse_ping_interval": 9)").silence, std::chrono::seconds(9));
+  EXPECT_FALSE(completion(R"("sse_ping_interval": -1)").silence);
+  const GenerateRequest biased = sequence(R"("logit_bias": [[5, 1.5], [6, false], ["a", -2]])");
+  const auto of_a = ids_of("a", SpecialTokens::none);
+  ASSERT_EQ(of_a.size(), 1U);
+  EXPECT_THAT(biased.sampling.logit_bias, testing::ElementsAre(std::pair(5, 1.5), std::pair(of_a[0], -2.0)));
+  EXPECT_EQ(biased.rules.suppressed, Ids{6});
+  EXPECT_THAT(sequence(R"("bad_words": ["cat"])").rules.bad_words,
+              testing::Contains(ids_of("cat", SpecialTokens::none)));
+}
+
+TEST_F(Requests, PromptsAreCut) {
+  const auto ids = [&](const std::string& fields) { return completion(fields, "[1, 2, 3, 4, 5]").prompts[0].ids; };
+  EXPECT_EQ(ids(R"("truncate_prompt_tokens": 2)"), (Ids{4, 5}));
+  EXPECT_EQ(ids(R"("truncate_prompt_tokens": 2, "truncation_side": "right")"), (Ids{1, 2}));
+  EXPECT_EQ(ids(R"("truncate_prompt_tokens": 9)"), (Ids{1, 2, 3, 4, 5}));
+  const std::string exceeds = Json(Ids(600, 1)).dump();
+  EXPECT_EQ(completion(R"("truncate_prompt_tokens": -1, "max_tokens": 12)", exceeds).prompts[0].ids.size(), 500U);
+  EXPECT_EQ(completion(R"("truncate_prompt_tokens": -1, "max_tokens": -1)", exceeds).prompts[0].ids.size(), 512U);
+  EXPECT_FALSE(completion(R"("truncate_prompt_tokens": 1)").prompts[0].text) << "an echo has the tokens' text";
+  EXPECT_EQ(chat(R"("truncate_prompt_tokens": 1)").prompts[0].ids.size(), 1U);
+  expect_completion_error(R"("truncate_prompt_tokens": 0)", "prompt", "at least one token");
 }
 
 TEST_F(Requests, BodiesThatAreNoObject) {
@@ -252,6 +365,37 @@ TEST_F(Requests, ChatPromptsAreThoseOfTheTemplate) {
             ids_of("system: s\nuser: a\nb\nassistant: c\nassistant:", SpecialTokens::none));
 }
 
+TEST_F(Requests, ConversationsAreRenderedAsTheRequestWants) {
+  const auto ids = [&](const std::string& text) { return ids_of(text, SpecialTokens::none); };
+  const std::string open = R"([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well, "}])";
+  EXPECT_EQ(chat(R"("continue_final_message": true, "add_generation_prompt": false)", open).prompts[0].ids,
+            ids("user: Hi\nassistant: Well, "));
+  EXPECT_EQ(chat(R"("continue_final_message": true)", open).prompts[0].ids, ids("user: Hi\nassistant: Well, "));
+  EXPECT_EQ(chat(R"("add_generation_prompt": false)").prompts[0].ids, ids("user: Hi\n"));
+  const std::string messages = R"([{"role": "user", "type": "text", "cache_control": {"type": "ephemeral"}, "id": "m",
+      "content": ["a", {"type": "input_text", "text": "b", "cache_control": {}}]}, {"role": "assistant", "content": "c",
+      "reasoning": "r", "provider_specific_fields": {"x": 1}, "function_call": null}])";
+  EXPECT_EQ(chat("", messages).prompts[0].ids, ids("user: a\nb\nassistant: c\nassistant:"));
+
+  ChatTemplates templates;
+  templates.by_name["default"] =
+      "{{ reasoning_effort }} {{ enable_thinking }} {{ documents | length if documents }} {{ messages[-1].content | "
+      "trim }}!";
+  chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
+  const auto text = [&](const std::string& fields) { return tokenizer_->decode(chat(fields).prompts[0].ids); };
+  EXPECT_EQ(text(R"("reasoning_effort": "low", "documents": [{"text": "d"}])"), "low  1 Hi!");
+  EXPECT_EQ(text(R"("reasoning_effort": "none")"), "none False  Hi!");
+  EXPECT_EQ(text(R"("chat_template_kwargs": {"enable_thinking": true, "other": 1}, "reasoning_effort": "none")"),
+            "none True  Hi!");
+  const std::string spaced = R"([{"role": "assistant", "content": "Well, "}])";
+  EXPECT_EQ(tokenizer_->decode(chat(R"("continue_final_message": true)", spaced).prompts[0].ids), "   Well,")
+      << "the template trims the message";
+  templates.by_name["default"] = "{{ messages[0].role }}";
+  chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
+  EXPECT_THROW(chat(R"("continue_final_message": true)", R"([{"role": "user"}])"), BadInput) << "no text";
+  EXPECT_THROW(chat(R"("continue_final_message": true)", spaced), BadInput) << "the template does not write it";
+}
+
 TEST_F(Requests, MessagesOfTheWrongForm) {
   const auto expect = [&](const std::string& messages, const std::string& param, const std::string& part = "") {
     SCOPED_TRACE(messages);
@@ -268,7 +412,9 @@ TEST_F(Requests, MessagesOfTheWrongForm) {
   expect(R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{}]}])", "messages[1].tool_calls");
   expect(R"([{"role": "user", "contents": "x"}])", "messages[0].contents", "did you mean content?");
   expect_chat_error(R"("top_logprobs": 3)", "top_logprobs");
-  expect_chat_error(R"("max_tokens": 3, "max_completion_tokens": 4)", "max_completion_tokens");
+  expect_chat_error(R"("continue_final_message": true, "add_generation_prompt": true)", "continue_final_message");
+  expect_chat_error(R"("chat_template_kwargs": {"messages": [1]})", "chat_template_kwargs.messages");
+  expect_chat_error(R"("chat_template_kwargs": 5)", "chat_template_kwargs");
   model_.chat = nullptr;
   expect("[]", "messages", "no chat template");
 }

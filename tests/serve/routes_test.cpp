@@ -37,6 +37,21 @@ TEST_F(Routes, TextBecomesTokensAndBack) {
   EXPECT_EQ(reply("/tokenize", {{"prompt", "a"}, {"add_special_tokens", false}})["tokens"],
             Json(ids_of("a", SpecialTokens::written)));
   EXPECT_EQ(reply("/detokenize", {{"tokens", tokens["tokens"]}})["prompt"], "a cat");
+  EXPECT_EQ(reply("/detokenize", {{"tokens", tokens["tokens"]}})["content"], "a cat") << "llama-server's name";
+  const auto written = ids_of("a cat", SpecialTokens::written);
+  EXPECT_EQ(reply("/tokenize", {{"content", "a cat"}})["tokens"], Json(written));
+  EXPECT_EQ(reply("/tokenize", {{"content", "a cat"}, {"add_special", true}})["tokens"], Json(ids_of("a cat")));
+  const std::string special = tokenizer_->piece(0);
+  EXPECT_EQ(reply("/tokenize", {{"content", special}})["tokens"], Json(Ids{0}));
+  EXPECT_EQ(reply("/tokenize", {{"content", special}, {"parse_special", false}})["tokens"],
+            Json(ids_of(special, SpecialTokens::none)));
+  EXPECT_EQ(reply("/tokenize", {{"content", "a"}, {"with_pieces", true}})["tokens"][0],
+            Json({{"id", ids_of("a", SpecialTokens::none)[0]}, {"piece", "a"}}));
+  EXPECT_EQ(reply("/tokenize", {{"prompt", "a cat"}, {"return_token_strs", true}})["token_strs"].size(),
+            tokens["count"]);
+  const Json messages = Json::parse(R"([{"role": "user", "content": "Hi"}])");
+  EXPECT_EQ(reply("/tokenize", {{"messages", messages}})["tokens"],
+            Json(ids_of("user: Hi\nassistant:", SpecialTokens::none)));
   expect_refusal([&] { reply("/tokenize"); }, 400, "prompt");
   expect_refusal(
       [&] {
@@ -72,6 +87,16 @@ TEST_F(Routes, RequestsForVectors) {
   EXPECT_EQ(request.texts, (std::vector<Ids>{ids_of("a cat"), {1, 2}}));
   EXPECT_EQ(request.n_tokens, std::ssize(ids_of("a cat")) + 2);
   EXPECT_FALSE(request.is_base64);
+  EXPECT_FALSE(request.normalize);
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a", "embd_normalize": -1})").normalize, false);
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a", "use_activation": true})").normalize, true);
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": [1, 2, 3], "truncate_prompt_tokens": 2})").texts[0], (Ids{1, 2}));
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a cat", "add_special_tokens": false, "embed_dtype": "float32",
+      "endianness": "little", "priority": 1})")
+                .texts[0],
+            ids_of("a cat", SpecialTokens::written));
+  expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "embd_normalize": 1})"); }, 400, "embd_normalize");
+  expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "embed_dtype": "int8"})"); }, 400, "embed_dtype");
   model_.sentences.max_tokens = 2;
   EXPECT_EQ(parse_embeddings(model_, R"({"input": "a cat sat on a mat"})").texts[0].size(), 2U);
   expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "dimensions": 2})"); }, 400, "dimensions");

@@ -193,6 +193,30 @@ TEST_F(Scheduling, AFullQueueRefusesJobs) {
   EXPECT_EQ(results(*second)[0].ids, alone(request(2, 3)).ids);
 }
 
+TEST_F(Scheduling, ABurstWaitsAsLongAsItsPromptsFit) {
+  is_held_ = true;
+  checkpoint_ = golden_checkpoint("gemma2");
+  const std::int64_t bytes = job({request(1, 3, 30)})->waiting_bytes();
+  EXPECT_GE(bytes, 30 * 4);
+  start({.max_sequences = 4, .max_queue_bytes = 300 * bytes});
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (std::size_t i = 0; i < 300; ++i) {
+    jobs.push_back(job({request(i, 1, 30)}));
+    scheduler_->submit(jobs.back());
+  }
+  try {
+    scheduler_->submit(job({request(1, 1, 30)}, false, 1));
+    ADD_FAILURE();
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.kind().status, 429);
+    EXPECT_GE(e.retry_after(), 1s);
+  }
+  is_held_ = false;
+  for (const auto& each : jobs) EXPECT_EQ(results(*each)[0].ids.size(), 1U);
+  EXPECT_NO_THROW(scheduler_->check_space(0, 300 * bytes));
+  EXPECT_NO_THROW(scheduler_->check_space(0, 301 * bytes)) << "a request alone never waits for memory of the queue";
+}
+
 /// The prompts of all sequences fit into the memory, all of their tokens do not.
 class ScarceMemory : public Scheduling, public testing::WithParamInterface<bool> {};
 
