@@ -1371,7 +1371,7 @@ CASES = [
         model_class=transformers.MinistralForCausalLM,
         config=SMALL
         | dict(
-            hidden_size=20,
+            hidden_size=18,
             num_hidden_layers=3,
             num_attention_heads=6,
             num_key_value_heads=3,
