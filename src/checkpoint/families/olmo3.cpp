@@ -19,7 +19,8 @@ Family olmo3_family() {
         read_rope(c, attention_of(model, 0)->head_dim, c.size_or("max_position_embeddings", keys.max_seq_len),
                   {.theta = keys.rope.theta, .layer_type = "sliding_attention"});
     const std::int64_t window = c.size_or("sliding_window", 4096);
-    const std::vector<bool> sliding = read_sliding_layers(c, model.blocks.size(), 4);
+    const std::vector<bool> sliding =
+        read_sliding_layers(c, model.blocks.size(), c.size_or("sliding_window_pattern", 4));
     for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
       AttentionConfig& attention = *find<AttentionConfig>(model.blocks[layer]);
       if (!sliding[layer]) continue;

@@ -88,6 +88,11 @@ void complete_command_r(Json& config, const StoredTensors& tensors) {
   config["use_qk_norm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
 }
 
+/// Whether q, k and v have biases, which these families have by default.
+void complete_attention_bias(Json& config, const StoredTensors& tensors) {
+  config["attention_bias"] = tensors.all.contains("blk.0.attn_q.bias") || tensors.all.contains("blk.0.attn_qkv.bias");
+}
+
 /// A file without windows has no key for them.
 void complete_exaone4(Json& config, const StoredTensors&) {
   if (!config.contains("sliding_window")) config["sliding_window"] = nullptr;
@@ -188,6 +193,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .family = "seed_oss",
        .keys = rms_and_rope_keys(),
        .tensors = {{"blk.{l}.post_attention_norm", {"blocks.{l}.ln2"}}},
+       .complete = complete_attention_bias,
        .misread = all_biases_but_of_qkv},
       {.name = "ernie4_5",
        .family = "ernie4_5",
@@ -203,13 +209,15 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .layout = RopeConfig::Layout::interleaved,
        .keys = rms_and_rope_keys(),
        .rotary_fraction = "partial_rotary_factor",
-       .tensors = gate_up()},
+       .tensors = gate_up(),
+       .complete = complete_attention_bias},
       {.name = "glm4",
        .family = "glm4",
        .layout = RopeConfig::Layout::interleaved,
        .keys = rms_and_rope_keys(),
        .rotary_fraction = "partial_rotary_factor",
-       .tensors = gate_up()},
+       .tensors = gate_up(),
+       .complete = complete_attention_bias},
       {.name = "arcee",
        .family = "arcee",
        .layout = RopeConfig::Layout::interleaved,

@@ -92,14 +92,14 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
                     type);
 }
 
-/// theta · alpha^(dim / (dim − 2)), at which the frequencies do not depend on the length.
+/// theta · alpha^(dim / (dim − 2)), at which the frequencies do not depend on the length; rounded as in the reference.
 double stretched_theta(ConfigReader& t, double theta, std::int64_t dim) {
   const double alpha = t.positive("alpha");
   if (dim <= 2)
     throw BadCheckpoint(t.where(), "expected RoPE on more than 2 elements of a head for alpha, got {}", dim);
   for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) t.ignore(key);  // of others
   const auto d = static_cast<double>(dim);
-  return theta * math::pow(alpha, d / (d - 2));
+  return static_cast<double>(static_cast<float>(theta * math::pow(alpha, d / (d - 2))));
 }
 
 /// Reads RoPE from one table, whose keys must all be known.

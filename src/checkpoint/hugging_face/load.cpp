@@ -228,7 +228,8 @@ class Binder {
       const auto slot = slots_.find(ours);
       if (slot == slots_.end()) return;  // this config has no such parameter
       params.push_back(slot->second);
-      if (!slot->second->present()) slot->second->stored_name = stored;
+      const bool is_first = place.head.value_or(0) == 0;
+      if (!slot->second->present() && is_first) slot->second->stored_name = stored;
       shapes.push_back(slot->second->shape);
     }
     const auto it = tensors_.all.find(stored);
@@ -271,19 +272,21 @@ class Binder {
   void copy_head(const StoredTensor& tensor, const TensorPlace& place, const std::vector<Shape>& shapes, Param& param) {
     const PlaceShape shape = shape_of(place, config_, shapes);
     const DType dtype = dtype_of(tensor, place.stored);
-    if (tensor.shape != shape.stored || is_blocks(dtype)) {
-      throw BadCheckpoint(tensor.file, "tensor {}: expected floats of shape {} ({}), got {} of shape {}", place.stored,
-                          shape_text(shape.stored), param.name, tensor.dtype, shape_text(tensor.shape));
+    std::vector<std::byte>& copied = heads_[&param];
+    if (copied.empty()) param.view.dtype = dtype;
+    if (tensor.shape != shape.stored || is_blocks(dtype) || dtype != param.view.dtype) {
+      throw BadCheckpoint(tensor.file,
+                          "tensor {}: expected floats of shape {} ({}), in one type for all heads, got {} {}",
+                          place.stored, shape_text(shape.stored), param.name, tensor.dtype, shape_text(tensor.shape));
     }
-    std::vector<float>& copied = heads_[&param];
-    if (copied.size() != static_cast<std::size_t>(*place.head * shape.rows)) return;  // one before it is missing
-    copied.resize(copied.size() + static_cast<std::size_t>(shape.rows));
-    read_row({tensor.bytes.data(), dtype, 1, shape.rows, shape.rows, 1}, 0,
-             std::span(copied).last(static_cast<std::size_t>(shape.rows)));
-    if (copied.size() != static_cast<std::size_t>(param.shape[0])) return;
-    const auto whole = std::make_shared<const std::vector<float>>(std::move(copied));
+    const std::size_t size = tensor.bytes.size();
+    if (copied.size() != static_cast<std::size_t>(*place.head) * size) return;  // one before it is missing
+    copied.insert(copied.end(), tensor.bytes.begin(), tensor.bytes.end());
+    const std::int64_t n = param.shape[0];
+    if (copied.size() != static_cast<std::size_t>(n / shape.rows) * size) return;
+    const auto whole = std::make_shared<const std::vector<std::byte>>(std::move(copied));
     tensors_.storage.push_back(whole);
-    param.view = {std::as_bytes(std::span(*whole)).data(), DType::f32, 1, param.shape[0], param.shape[0], 1};
+    param.view = {whole->data(), dtype, 1, n, n, 1};
   }
 
   /// A copy of a tensor in which the rows of each part are consecutive.
@@ -336,9 +339,9 @@ class Binder {
   const Family& family_;
   const ModelConfig& config_;
   StoredTensors& tensors_;
-  std::map<std::string, Param*> slots_;               // by our name
-  std::map<const Param*, std::vector<float>> heads_;  // the parts that are copied so far
-  std::set<std::string> used_;                        // stored names of this model
+  std::map<std::string, Param*> slots_;                   // by our name
+  std::map<const Param*, std::vector<std::byte>> heads_;  // the parts that are copied so far
+  std::set<std::string> used_;                            // stored names of this model
   std::string_view prefix_;
 };
 

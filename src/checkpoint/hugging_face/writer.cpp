@@ -43,13 +43,13 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
   std::vector<Stored> tensors;
   std::set<std::string> written;  // parameters, of which a table may have several names
   const auto add = [&](const TensorPlace& place) {
-    if (as && !as->names.contains(place.stored)) return;
+    const bool continues = place.head.value_or(0) > 0;  // a parameter whose first part is written
+    if (as && !continues && !as->names.contains(place.stored)) return;
     std::vector<std::size_t> indices;
     std::vector<Shape> shapes;
     for (const std::string& ours : place.ours) {
       const auto it = params.find(ours);
-      const bool is_written = written.contains(ours) && place.head.value_or(0) == 0;
-      if (it == params.end() || is_written) return;  // this config has no such parameter
+      if (it == params.end() || written.contains(ours) != continues) return;  // this config has no such parameter
       const auto& [index, shape] = it->second;
       indices.push_back(index);
       shapes.push_back(shape);

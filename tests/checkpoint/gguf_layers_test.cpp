@@ -1,0 +1,34 @@
+// Which layers have a window, in GGUF.
+#include <gtest/gtest.h>
+
+#include "base/temp_folder.h"
+#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/presets.h"
+
+namespace vitrine::test {
+namespace {
+
+/// The published sizes of a model whose windows are in three of four layers: GGUF has a flag for each layer.
+TEST(GgufConfig, LayersWithAWindowAreFlags) {
+  const Json json = preset_or_config("olmo-3-7b");
+  const ModelConfig config = read_model_config(family_of(json, "test"), json, "test");
+  const GgufArchitecture& architecture = gguf_architecture_of("olmo3", "test");
+  GgufKeys keys = gguf_config_keys(architecture, config);
+  keys.add("general.architecture", "olmo2");
+  const TempFolder folder;
+  GgufWriter writer(folder / "model.gguf");
+  for (const char* tensor : {"token_embd.weight", "output.weight"}) {
+    writer.add_tensor(tensor, {config.vocab_size, config.d_model}, 0, 4 * config.vocab_size * config.d_model);
+  }
+  const std::string header = writer.header(keys);
+  EXPECT_NO_THROW(check_round_trip(architecture, header, {}, config, "test"));
+  const GgufMetadata metadata = GgufMetadata::parse(std::as_bytes(std::span(header)), "test");
+  const auto flags = metadata.booleans("olmo2.attention.sliding_window_pattern");
+  ASSERT_TRUE(flags.has_value());
+  for (std::size_t layer = 0; layer < 32; ++layer) EXPECT_EQ((*flags)[layer], layer % 4 != 3) << layer;
+  EXPECT_EQ(&gguf_architecture(metadata), &architecture);
+}
+
+}  // namespace
+}  // namespace vitrine::test
