@@ -70,12 +70,11 @@ for (const [name, [config, text, sampling]] of Object.entries(models)) {
     const funnel = await view.page.evaluate(wrongFunnel);
     check(funnel.length === 0, `${what}: ${funnel.slice(0, 4).join("; ")}`);
     for (const key of ["ArrowLeft", "Enter", "ArrowUp", "ArrowRight", "Escape", "x"]) await view.page.keyboard.press(key);
-    await look("after keys");
     for (const e of await view.page.$$("figure button[aria-pressed]")) await e.evaluate((b) => b.click());
     for (const slider of await view.page.$$("#funnel input[type=range]")) {
       for (const end of ["min", "max"]) await slider.evaluate((s, at) => { s.value = s[at]; s.dispatchEvent(new Event("input", { bubbles: true })); }, end);
     }
-    await look("after choices");
+    await look("after keys and choices");
     check(view.events.length === 0, `${what}: ${[...new Set(view.events)].slice(0, 4).join("; ")}`);
     await view.close();
   }

@@ -85,9 +85,10 @@ bool FolderReader::cleans_up() const {
   const auto is_set = [&](const char* key) {
     return config_.find(key) != nullptr && !config_.find(key)->is_null() && config_.boolean(key);
   };
+  const Json model = document_.rest.value("model", Json());
+  const bool is_bpe = !model.is_object() || model.value("type", Json("BPE")) == "BPE";
   return is_set("clean_up_tokenization_spaces") &&
-         (document_.rest.at("model").value("type", "BPE") != "BPE" ||
-          is_set("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"));
+         (!is_bpe || is_set("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"));
 }
 
 /// The character map of a normalizer or of a sequence of them.
