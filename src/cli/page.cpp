@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "cli/families_page.h"
 #include "cli/interface.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -168,10 +169,11 @@ void add_page(Command& program) {
   Command& command = *program.add_subcommand("page", "Print a generated page of docs/");
   command.hide();
   const auto name = std::make_shared<std::string>();
-  command.add_option("NAME", *name, "commands, sites or options")
+  command.add_option("NAME", *name, "commands, families, sites or options")
       ->required()
-      ->choices({"commands", "sites", "options"});
+      ->choices({"commands", "families", "sites", "options"});
   command.callback([&program, name] {
+    if (*name == "families") return print(families_page(fmt::format(kMade, *name)));
     print(*name == "sites" ? sites_page() : *name == "options" ? python_options() : commands_page(describe(program)));
   });
 }
