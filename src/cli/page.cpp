@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/own_config.h"
+#include "cli/families_page.h"
 #include "cli/interface.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -182,15 +185,16 @@ void add_page(Command& program) {
   Command& command = *program.add_subcommand("page", "Print a generated page of docs/");
   command.hide();
   const auto name = std::make_shared<std::string>();
-  command.add_option("NAME", *name, "commands, sites, options or config")
-      ->required()
-      ->choices({"commands", "sites", "options", "config"});
-  command.callback([&program, name] {
-    print(*name == "sites"     ? sites_page()
-          : *name == "options" ? python_options()
-          : *name == "config"  ? config_tables()
-                               : commands_page(describe(program)));
-  });
+  const std::map<std::string, std::function<std::string()>> pages = {
+      {"commands", [&program] { return commands_page(describe(program)); }},
+      {"config", config_tables},
+      {"families", [] { return families_page(fmt::format(kMade, "families")); }},
+      {"options", python_options},
+      {"sites", sites_page}};
+  std::vector<std::string> names;
+  for (const auto& [known, make] : pages) names.push_back(known);
+  command.add_option("NAME", *name, fmt::format("{}", fmt::join(names, ", ")))->required()->choices(names);
+  command.callback([pages, name] { print(pages.at(*name)()); });
 }
 
 }  // namespace vitrine::cli

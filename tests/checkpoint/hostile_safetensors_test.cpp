@@ -188,10 +188,10 @@ TEST(HostileSafetensors, TensorsThatAreMissingOrTooMany) {
     EXPECT_EQ(refusal_with_header([&](Json& h) { h[buffer] = none; }), "") << "known and ignored";
   }
   const HostileFolder folder("llama_mha");
-  folder.edit_header([&](Json& h) { h["mtp.0.weight"] = none; });
-  EXPECT_NE(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"mtp.1*", "mtp"}}), "");
-  EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"mtp.*"}}), "");
-  EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"mtp.0.weight"}}), "");
+  folder.edit_header([&](Json& h) { h["extra.0.weight"] = none; });
+  EXPECT_NE(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"extra.1*", "extra"}}), "");
+  EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"extra.*"}}), "");
+  EXPECT_EQ(refusal(folder.path(), {.allowed_config_keys = {}, .allowed_tensors = {"extra.0.weight"}}), "");
 }
 
 TEST(HostileSafetensors, NamesOfTensorsCannotBreakTheLine) {

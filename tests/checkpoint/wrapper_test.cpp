@@ -209,6 +209,25 @@ TEST(FlatWrapper, IsReadAsItsTextHalf) {
   EXPECT_THAT(load_refusal(folder.path()), HasSubstr("unknown key new_key"));
 }
 
+/// transformers renames the layers of Kimi K2.5 when it saves them.
+TEST(Kimi, LayersMayBeCalledBlocks) {
+  const HostileFolder alone("llama_mha"), folder("llama_mha");
+  wrap(folder, "kimi_k25", "Kimi_K25ForConditionalGeneration", kForms[0]);
+  folder.edit_json([](Json& config) { config.erase("image_token_index"); });
+  edit_tensors(folder, [](auto& tensors) {
+    std::map<std::string, StoredTensor> renamed;
+    for (auto& [name, tensor] : tensors) {
+      constexpr std::string_view kLayers = "language_model.model.layers.";
+      const bool is_text = name.starts_with(kLayers);
+      renamed[is_text ? "language_model.model.blocks." + name.substr(kLayers.size()) : name] = tensor;
+    }
+    tensors = renamed;
+  });
+  const std::vector<std::int32_t> ids = golden_ids("llama_mha");
+  EXPECT_TRUE(same_bits(logits_of(*load_checkpoint(folder.path()).model, ids),
+                        logits_of(*load_checkpoint(alone.path()).model, ids)));
+}
+
 TEST(FurtherLayers, AreLeftOutIfTheConfigHasThem) {
   const HostileFolder folder("llama_mha");
   const std::vector<std::int32_t> ids = golden_ids("llama_mha");

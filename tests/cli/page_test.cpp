@@ -7,7 +7,7 @@ namespace vitrine::test {
 namespace {
 
 TEST(Page, GeneratedDocsAreUpToDate) {
-  for (const std::string name : {"commands", "sites"}) {
+  for (const std::string name : {"commands", "families", "sites"}) {
     EXPECT_EQ(read_file(source_dir() + "/docs/" + name + ".md"), output_of({"page", name}))
         << "regenerate it: build/vitrine page " << name << " > docs/" << name << ".md";
   }

@@ -419,5 +419,17 @@ TEST_F(Requests, MessagesOfTheWrongForm) {
   expect("[]", "messages", "no chat template");
 }
 
+TEST_F(Requests, PlaceholdersOfImagesAreRefusedTypedInAChatAndAsIds) {
+  const Checkpoint checkpoint = load_checkpoint(source_dir() + "/models/default");
+  const std::int32_t id = ids_of("Once upon").back();
+  const Model model(checkpoint.model->config(), checkpoint.model->params(), {}, {{id, "image"}});
+  model_.model = &model;
+  const auto refuses = testing::ThrowsMessage<BadInput>(testing::HasSubstr("image token " + std::to_string(id) + ": "));
+  EXPECT_THAT([&] { completion(""); }, refuses);
+  EXPECT_THAT([&] { completion("", "[" + std::to_string(id) + "]"); }, refuses);
+  EXPECT_THAT([&] { chat("", R"([{"role": "user", "content": "Once upon"}])"); }, refuses);
+  EXPECT_EQ(completion("", R"("Hi")").prompts.size(), 1U);
+}
+
 }  // namespace
 }  // namespace vitrine::test

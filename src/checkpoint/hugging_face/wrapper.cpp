@@ -22,7 +22,9 @@ const Wrapper* wrapper_of(const Json& config) {
 void check_architecture(const Wrapper& wrapper, const Json& config, const std::string& where) {
   const auto it = config.find("architectures");
   if (it == config.end() || !it->is_array() || it->empty()) return;
-  const auto fits = [&](const Json& name) { return name == wrapper.architecture; };
+  const auto fits = [&](const Json& name) {
+    return name == wrapper.architecture || (name == wrapper.other_architecture && name != "");
+  };
   if (std::any_of(it->begin(), it->end(), fits)) return;
   throw Unsupported(where, "architectures: expected {}, got {}", wrapper.architecture, it->dump());
 }
@@ -107,10 +109,16 @@ std::string_view unread_part(const Wrapper& wrapper, std::string_view name) {
 
 /// The name that a tensor of the text half has in a file of its family: prefixes that wrappers put before it are
 /// `language_model.`, to the whole, and `model.language_model.`, to the model without its head.
-std::string name_in_family(const Family& family, const std::string& name) {
+std::string name_in_family(const Wrapper& wrapper, const Family& family, std::string name) {
   constexpr std::string_view kWhole = "language_model.", kBase = "model.language_model.";
-  if (name.starts_with(kWhole)) return name.substr(kWhole.size());
-  if (name.starts_with(kBase)) return std::string(family.prefixes.front()) + name.substr(kBase.size());
+  const std::string base(family.prefixes.front());
+  if (name.starts_with(kWhole)) {
+    name.erase(0, kWhole.size());
+  } else if (name.starts_with(kBase)) {
+    name.replace(0, kBase.size(), base);
+  }
+  const std::string layers = base + std::string(wrapper.layers) + ".";
+  if (!wrapper.layers.empty() && name.starts_with(layers)) name.replace(0, layers.size(), base + "layers.");
   return name;
 }
 
@@ -141,7 +149,7 @@ void rename_text_half(const Wrapper& wrapper, const Family& family, StoredTensor
       add_unread(unread, part, tensor);
       continue;
     }
-    std::string ours = name_in_family(family, name);
+    std::string ours = name_in_family(wrapper, family, name);
     if (ours != name) tensor.name = name;
     const auto [it, is_new] = kept.emplace(std::move(ours), std::move(tensor));
     if (!is_new) {

@@ -21,13 +21,15 @@ struct PlaceholderKey {
 struct Wrapper {
   std::string_view model_type;
   std::string_view architecture;
-  std::string_view text_type;  ///< The model_type of the text half if `text_config` names none.
-  bool any_text = false;       ///< The text half may be of another family than that of text_type.
-  bool tied = false;           ///< The head of the text half is tied if the config does not say.
-  bool text_may_tie = false;   ///< It is tied, too, if `text_config` says so and the wrapper does not.
-  bool flat = false;           ///< Published configs have the keys of the text half next to those of the wrapper.
+  std::string_view other_architecture{};  ///< Of files of another origin; empty: none.
+  std::string_view text_type;             ///< The model_type of the text half if `text_config` names none.
+  bool any_text = false;                  ///< The text half may be of another family than that of text_type.
+  bool tied = false;                      ///< The head of the text half is tied if the config does not say.
+  bool text_may_tie = false;              ///< It is tied, too, if `text_config` says so and the wrapper does not.
+  bool flat = false;  ///< Published configs have the keys of the text half next to those of the wrapper.
   std::vector<PlaceholderKey> placeholders;
   std::vector<std::string_view> keys;    ///< Other keys, which say nothing about the text half.
+  std::string_view layers{};             ///< What files may call `layers` of the text half; empty: nothing else.
   std::vector<std::string_view> unread;  ///< Beginnings of the names of tensors that are no part of the text half.
 };
 std::span<const Wrapper> all_wrappers();

@@ -120,6 +120,7 @@ const std::vector<Wrapper> kWrappers = {
     qwen_like("glm4v_moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe_text"),
     {.model_type = "kimi_k25",
      .architecture = "KimiK25ForConditionalGeneration",
+     .other_architecture = "Kimi_K25ForConditionalGeneration",
      .text_type = "deepseek_v3",
      .any_text = true,
      .tied = true,
@@ -128,6 +129,7 @@ const std::vector<Wrapper> kWrappers = {
                       {"video_token_id", "video"}},
      .keys = {"ignore_index", "projection_hidden_size", "projection_layer_norm_eps", "use_unified_vision_chunk",
               "video_placeholder", "vision_end_token_id", "vision_start_token_id"},
+     .layers = "blocks",
      .unread = {"vision_tower", "mm_projector", "multi_modal_projector"}},
 };
 
