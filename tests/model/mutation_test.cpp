@@ -26,6 +26,7 @@ const std::vector<std::string> kWithoutEffect = {
     "has_head",      // a golden with logits has one
     "pad_token_id",  // no golden of a decoder has a context
     "frequency",     // computed from the others
+    "slopes",
 };
 
 /// Changes that a golden cannot detect.
@@ -103,6 +104,7 @@ ModelConfig changed(ModelConfig config, const std::string& name, std::size_t i) 
   for (AttentionConfig* a : every<AttentionConfig>(config.blocks)) {
     if (a->rope)
       a->rope = make_rope(a->rope->theta, a->rope->dim, a->rope->layout, a->rope->scaling, a->rope->magnitude);
+    if (a->alibi) a->alibi = make_alibi(a->n_heads, a->alibi->max_bias);
   }
   return config;
 }
