@@ -16,8 +16,9 @@
 namespace vitrine {
 
 /// The order of the rows of several parameters in one tensor: one parameter after the other, or, for each K/V head in
-/// turn, its rows of each parameter (the queries that share it, its keys, its values).
-enum class Rows : std::uint8_t { stacked, by_kv_head };
+/// turn, its rows of each parameter (the queries that share it, its keys, its values), or, for each quarter of the
+/// heads, its rows of each parameter.
+enum class Rows : std::uint8_t { stacked, by_kv_head, by_quarter };
 
 /// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
 /// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert and `{p}` the prefix of the file's tensors.

@@ -106,8 +106,10 @@ std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config
     const std::int64_t n = attention_of(config, static_cast<std::size_t>(place.layer))->head_dim;
     return {{0, *place.head * n, n}};
   }
-  const std::int64_t n_groups =
-      place.rule->rows == Rows::stacked ? 1 : attention_of(config, static_cast<std::size_t>(place.layer))->n_kv_heads;
+  const auto n_kv_heads = [&] { return attention_of(config, static_cast<std::size_t>(place.layer))->n_kv_heads; };
+  const std::int64_t n_groups = place.rule->rows == Rows::stacked      ? 1
+                                : place.rule->rows == Rows::by_quarter ? 4
+                                                                       : n_kv_heads();
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < parts.size(); ++part) {

@@ -280,6 +280,9 @@ std::vector<Part> parts_of(const Model& model, const PositionValues& values, boo
 void refuse_what_is_not_linear(const GenerateContext& context) {
   const ModelConfig& config = context.model->config();
   if (!config.has_head) throw Unsupported("attribute", "the model has no head, so it has no logits");
+  if (config.head.width) {
+    throw Unsupported("attribute", "the head has a linear map before the unembedding, whose parts are not computed");
+  }
   if (config.head.transform) throw Unsupported("attribute", "the head is not linear: it has an activation function");
   stream_states(config, false);
   for (const AppliedAdapter& applied : context.adapters) {

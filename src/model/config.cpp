@@ -76,6 +76,7 @@ void check_context(std::string_view where, const StackConfig& config) {
 void check_embedding(std::string_view where, const StackConfig& config) {
   const EmbeddingConfig& c = config.embedding;
   check_number(where, "embedding scale", c.scale);
+  if (c.width) check_size(where, "embedding_width", *c.width);
   check_norm(where, "the embedding's norm", c.norm);
   if (c.n_types != 0) check_size(where, "n_types", c.n_types);
   if (c.first_position != 0) check_size(where, "first_position", c.first_position);
@@ -244,17 +245,19 @@ void validate(const ModelConfig& config, std::string_view where) {
     n_experts += count_experts(*config.encoder);
     if (is_bidirectional(config)) throw BadInput(where, "a decoder reads earlier tokens only");
     check_bridge(where, config);
-    const bool fits = config.encoder->d_model == config.d_model && config.encoder->vocab_size == config.vocab_size;
+    const bool fits = config.encoder->embedding_width() == config.embedding_width() &&
+                      config.encoder->vocab_size == config.vocab_size;
     if (config.shared_embedding && !fits) {
-      throw BadInput(encoder,
-                     "a shared embedding requires the decoder's d_model and vocab_size ({} and {}), got {} and {}",
-                     config.d_model, config.vocab_size, config.encoder->d_model, config.encoder->vocab_size);
+      throw BadInput(
+          encoder, "a shared embedding requires the decoder's d_model and vocab_size ({} and {}), got {} and {}",
+          config.embedding_width(), config.vocab_size, config.encoder->embedding_width(), config.encoder->vocab_size);
     }
   }
   if (n_experts > kMaxExperts) throw BadInput(where, "expected at most {} experts, got {}", kMaxExperts, n_experts);
-  if (config.head.tied && config.output_width() != config.d_model) {
-    throw BadInput(where, "a tied head requires layers as wide as the embedding ({}), got {}", config.d_model,
-                   config.output_width());
+  if (config.head.width) check_size(where, "head_width", *config.head.width);
+  if (config.head.tied && config.head_width() != config.embedding_width()) {
+    throw BadInput(where, "a tied head requires rows as wide as the embedding ({}), got {}", config.embedding_width(),
+                   config.head_width());
   }
   if (config.head.transform) check_norm(where, "the head's norm", config.head.transform->norm);
   check_number(where, "scale of the logits", config.head.scale);

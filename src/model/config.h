@@ -24,7 +24,9 @@
 namespace vitrine {
 
 struct EmbeddingConfig {
-  float scale = 1.0f;           ///< Factor of the token embeddings.
+  float scale = 1.0f;  ///< Factor of the token embeddings.
+  /// Elements of a token's embedding, which a linear map takes to d_model; absent: d_model, and no map.
+  std::optional<std::int64_t> width{};
   bool position_table = false;  ///< Adds rows of a table of positions, which is learned unless they are sinusoids.
   /// Adds the sinusoid of each position, which is computed, or, with a position_table, is a row of the file's table.
   std::optional<Sinusoid> sinusoid;
@@ -45,6 +47,7 @@ struct EmbeddingConfig {
 template <ConfigOf<EmbeddingConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"embedding_scale", "factor of the token embeddings"}, c.scale);
+  visit(Field{"embedding_width", "elements of a token's embedding, which a linear map takes to `d_model`"}, c.width);
   visit(Field{"position_table", "adds rows of a table of positions", {}, false}, c.position_table);
   visit(Field{"sinusoid", "adds sinusoids of the positions, in this order of their elements", {}, false}, c.sinusoid);
   if (c.position_table || c.sinusoid) {
@@ -172,6 +175,8 @@ void for_each_field(C& c, Visit&& visit) {
 
 struct HeadConfig {
   std::optional<HeadTransform> transform;
+  /// Elements of what the unembedding multiplies, by a linear map; absent: those of the stack's output, and no map.
+  std::optional<std::int64_t> width{};
   bool tied = false;  ///< The head uses the weight of the token embedding.
   bool bias = false;
   bool is_bias_trained = true;  ///< False for a bias that is a constant of the checkpoint.
@@ -184,6 +189,7 @@ struct HeadConfig {
 template <ConfigOf<HeadConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"head_transform", "a dense layer, activation and norm before it"}, c.transform);
+  visit(Field{"head_width", "elements of what the head multiplies, after a linear map"}, c.width);
   visit(Field{"tied", "the head multiplies by the embedding"}, c.tied);
   visit(Field{"head_bias", "a bias of the logits"}, c.bias);
   visit(Field{"is_bias_trained", "false for a constant of the checkpoint", {}, false}, c.is_bias_trained);
@@ -217,6 +223,8 @@ struct StackConfig {
   std::optional<NormConfig> final_norm;
 
   std::size_t n_layers() const { return blocks.size() + layers.size(); }
+  /// Elements of a row of the table of tokens.
+  std::int64_t embedding_width() const { return embedding.width.value_or(d_model); }
   /// Elements of a row of the stream before layer `i`; for i = n_layers() after the last layer.
   std::int64_t width_before(std::size_t i) const;
   std::int64_t output_width() const { return width_before(n_layers()); }
@@ -245,6 +253,8 @@ struct ModelConfig : StackConfig {
   bool has_head = true;  ///< Without one the model computes vectors, but no logits.
   HeadConfig head;
 
+  /// Elements of a row that the unembedding multiplies.
+  std::int64_t head_width() const { return head.width.value_or(output_width()); }
   /// The name of the model's own stack in sites and parameters.
   Stack stack() const { return encoder ? Stack::decoder : Stack::only; }
 

@@ -177,12 +177,14 @@ void backward_from_rows(Pass& p, const Tensor& all_logits, std::span<const std::
   }
 }
 
-/// norm(act(x · dense + bias)), if the head has a transform.
-Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, const Tensor& x) {
-  if (!c.transform) return x;
-  const Tensor pre = p.tap(top(Site::head_pre), linear(p, w.head_dense, x));
-  const Tensor post = p.tap(top(Site::head_post), activate(p, c.transform->activation, pre));
-  return norm(p, BlockSite{}(norms::head), c.transform->norm, w.head_norm, post);
+/// norm(act(x · dense + bias)), if the head has a transform; then the rows of the head's width.
+Tensor transform(Pass& p, const HeadConfig& c, const ModelParams& w, Tensor x) {
+  if (c.transform) {
+    const Tensor pre = p.tap(top(Site::head_pre), linear(p, w.head_dense, x));
+    const Tensor post = p.tap(top(Site::head_post), activate(p, c.transform->activation, pre));
+    x = norm(p, BlockSite{}(norms::head), c.transform->norm, w.head_norm, post);
+  }
+  return c.width ? linear(p, w.head_proj, x) : x;
 }
 
 /// `[n, vocab_size]` from normed rows `[n, d_model]`, which are rows `numbers` of the pass; in `into`, if it has data.

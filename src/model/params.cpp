@@ -21,6 +21,7 @@ void set_up(const StackConfig& stack, StackParams& params) {
 /// The tables and the norm of an embedding. `prefix` is "encoder.", "decoder." or "".
 void list_embedding(ParamList& list, const StackConfig& c, StackParams& w, const std::string& prefix) {
   const std::int64_t d = c.d_model;
+  if (c.embedding.width) list.linear(w.embed_proj, prefix + "embed_proj", d, *c.embedding.width, false);
   if (c.embedding.position_table) {
     list.add(w.pos_embed, prefix + "pos_embed.weight", Shape{c.embedding.first_position + c.max_seq_len, d});
   }
@@ -75,17 +76,17 @@ ModelParams empty_params(const ModelConfig& config) {
 }
 
 void list_params(ParamList& list, const ModelConfig& config, ModelParams& params) {
-  const std::int64_t d = config.d_model;
+  const Shape table{config.vocab_size, config.embedding_width()};
   const std::string own = config.encoder ? "decoder." : "";
-  if (config.shared_embedding) list.add(params.embed, "embed.weight", Shape{config.vocab_size, d});
+  if (config.shared_embedding) list.add(params.embed, "embed.weight", table);
   if (const auto& c = config.encoder) {
     if (!config.shared_embedding) {
-      list.add(params.encoder.embed, "encoder.embed.weight", Shape{c->vocab_size, c->d_model});
+      list.add(params.encoder.embed, "encoder.embed.weight", Shape{c->vocab_size, c->embedding_width()});
     }
     list_embedding(list, *c, params.encoder, "encoder.");
     list_layers(list, *c, params.encoder, "encoder.", nullptr);
   }
-  if (!config.shared_embedding) list.add(params.embed, own + "embed.weight", Shape{config.vocab_size, d});
+  if (!config.shared_embedding) list.add(params.embed, own + "embed.weight", table);
   list_embedding(list, config, params, own);
   list_layers(list, config, params, own, config.encoder ? &*config.encoder : nullptr);
   const std::int64_t width = config.output_width();
@@ -96,7 +97,9 @@ void list_params(ParamList& list, const ModelConfig& config, ModelParams& params
     list.linear(params.head_dense, "head.dense", width, width, true);
     list.norm(params.head_norm, "head.ln", config.head.transform->norm, width);
   }
-  if (!config.head.tied) list.add(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, width});
+  const std::int64_t head_width = config.head_width();
+  if (config.head.width) list.linear(params.head_proj, "head.proj", head_width, width, false);
+  if (!config.head.tied) list.add(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, head_width});
   if (config.head.bias) list.add(params.unembed.bias, "unembed.bias", Shape{config.vocab_size});
 }
 

@@ -42,9 +42,11 @@ struct BlockParams {
 
 struct StackParams {
   std::shared_ptr<SinusoidRows> sinusoids;  ///< Not a parameter: set by the model, if its positions are computed.
-  Param embed;       ///< `[vocab_size, d_model]`; absent in an encoder that shares that of the decoder.
-  Param pos_embed;   ///< `[first_position + max_seq_len, d_model]`, if there is a table of positions.
-  Param type_embed;  ///< `[n_types, d_model]`, if tokens have types.
+  /// `[vocab_size, embedding_width]`; absent in an encoder that shares that of the decoder.
+  Param embed;
+  LinearParams embed_proj;  ///< `[d_model, embedding_width]`, if the embedding has a width of its own.
+  Param pos_embed;          ///< `[first_position + max_seq_len, d_model]`, if there is a table of positions.
+  Param type_embed;         ///< `[n_types, d_model]`, if tokens have types.
   NormParams embed_norm;
   Param rel_bias;  ///< `[n_buckets, n_heads]`, if there is a relative bias.
   std::vector<BlockParams> blocks;
@@ -58,7 +60,8 @@ struct ModelParams : StackParams {
   LinearParams nsp_head;    ///< `[2, d_model]`, if it predicts the next sentence.
   LinearParams head_dense;  ///< `[d_model, d_model]`, if the head has a transform.
   NormParams head_norm;
-  LinearParams unembed;  ///< `[vocab_size, d_model]`; the weight is absent if the head is tied.
+  LinearParams head_proj;  ///< `[head_width, d_model]`, if the head has a width of its own.
+  LinearParams unembed;    ///< `[vocab_size, head_width]`; the weight is absent if the head is tied.
 };
 
 /// Unset parameters for `config`, for for_each_param to visit.

@@ -113,18 +113,19 @@ std::vector<std::int32_t> ids_in_context(const Pass& p, Stack stack, const Embed
 }
 
 /// The embeddings of the tokens, with those of their contexts.
-Tensor embed_in_context(Pass& p, BlockSite at, const EmbeddingConfig& c, const Param& table,
+Tensor embed_in_context(Pass& p, BlockSite at, const EmbeddingConfig& c, const StackParams& w, const Param& table,
                         std::span<const std::int32_t> ids) {
   const EmbedOptions options{c.scale, c.untrained_id, "embed"};
-  if (c.context == 1) return embed(p, table, ids, options);
-  const Tensor x = embed(p, table, ids_in_context(p, at.stack, c, ids, p.segments_of(at.stack)), options);
+  const auto projected = [&](const Tensor& x) { return c.width ? linear(p, w.embed_proj, x) : x; };
+  if (c.context == 1) return projected(embed(p, table, ids, options));
+  const Tensor x = projected(embed(p, table, ids_in_context(p, at.stack, c, ids, p.segments_of(at.stack)), options));
   return x.reshaped({static_cast<std::int64_t>(ids.size()), c.context * x.row_size()});
 }
 
 Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackParams& w, const Param& table,
                  std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
   const EmbeddingConfig& c = stack.embedding;
-  Tensor x = p.tap(at(Site::embed), embed_in_context(p, at, c, table, ids));
+  Tensor x = p.tap(at(Site::embed), embed_in_context(p, at, c, w, table, ids));
   if (c.n_types > 0) x = add(p, x, p.tap(at(Site::type_embed), embed_types(p, w.type_embed, types, ids.size())));
   const PositionOptions positions{c.first_position, c.uncounted_id};
   if (c.position_table) {

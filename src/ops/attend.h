@@ -2,6 +2,7 @@
 //
 //   raw[h, t, s]     = (q[t, h] · k[s, g]) · score_scale            g = h / (n_heads / n_kv_heads)
 //   biased           = raw + bias[h, s − t]                         in stacks with a relative bias (relative_bias.h)
+//                      − slope[h] · |s − t|                         in layers with ALiBi (alibi.h)
 //   scores[h, t, s]  = softcap · tanh(biased / softcap), −∞ where the mask hides s from t
 //   pattern[h, t, s] = exp(scores − m) / Σ exp(scores − m)          m the largest score of the row
 //   z[t, h]          = Σ_s pattern[h, t, s] · v[s, g]               s ascending
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "ops/alibi.h"
 #include "ops/mask.h"
 #include "pass/pass.h"
 
@@ -41,6 +43,7 @@ struct AttendConfig {
   std::int64_t head_dim = 0;
   float score_scale = 1.0f;
   std::optional<float> softcap;
+  std::optional<AlibiConfig> alibi{};
 
   bool operator==(const AttendConfig&) const = default;
 };
@@ -52,6 +55,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"head_dim", "elements of a head", "d_model / n_heads"}, c.head_dim);
   visit(Field{"score_scale", "factor of q · k", "1 / √head_dim"}, c.score_scale);
   visit(Field{"score_softcap", "scores become softcap · tanh(scores / softcap)"}, c.softcap);
+  visit(Field{"alibi", "scores fall with the distance"}, c.alibi);
 }
 
 /// The keys and values that the queries of one segment read: those in its cache, then rows of this pass.

@@ -55,10 +55,22 @@ Cell score_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
 }
 
 bool is_capped(const OpView& v) { return v.config<AttendConfig>().softcap.has_value(); }
+std::string mask_formula(const OpView& v) {
+  const AttendConfig& c = v.config<AttendConfig>();
+  const std::string biased = c.alibi ? "r_{h,t,s} − m_{h} · (t − s)" : "r_{h,t,s}";
+  return "s_{h,t,s} = " + (c.softcap ? "c · tanh({" + biased + "}/{c})" : biased) + ", \"−∞ where\" s \"is masked\"";
+}
 Cell mask_cell(const OpView& v, std::int64_t i) {
-  const auto cap = v.config<AttendConfig>().softcap;
-  if (!cap || std::isinf(v.output()[i])) return std::nullopt;
-  return Arithmetic(*cap) * function("tanh", math::tanh, Arithmetic(v.input(0)[i]) / Arithmetic(*cap));
+  const AttendConfig& c = v.config<AttendConfig>();
+  if ((!c.softcap && !c.alibi) || std::isinf(v.output()[i])) return std::nullopt;
+  Arithmetic score(v.input(0)[i]);
+  if (c.alibi) {
+    const std::int64_t n = v.trace.n_tokens(), distance = i / n % n - i % n;
+    const float slope = c.alibi->slopes[static_cast<std::size_t>(i / (n * n))];
+    score = score - Arithmetic(slope) * Arithmetic(static_cast<float>(distance));
+  }
+  if (!c.softcap) return score;
+  return Arithmetic(*c.softcap) * function("tanh", math::tanh, score / Arithmetic(*c.softcap));
 }
 
 OpDescription::Elements softmax_elements(const OpView& v, std::int64_t i) {
@@ -85,12 +97,7 @@ constexpr OpDescription attend_score_op{
     {"r_{h,t,s} = (q_{t,h} · k_{s,h}) · scale", score_cell, score_elements},
     {"scale · Σ_{s} dr_{h,t,s} · k_{s,h}", score_gradient_cell, "scale · Σ_{t} dr_{h,t,s} · q_{t,h}"}};
 constexpr OpDescription attend_mask_op{
-    kAttend,
-    {{is_capped, "s_{h,t,s} = c · tanh({r_{h,t,s}}/{c}), \"−∞ where\" s \"is masked\"",
-      "s_{h,t,s} = r_{h,t,s}, \"−∞ where\" s \"is masked\""},
-     mask_cell,
-     same_element},
-    {{is_capped, "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})", ""}}};
+    kAttend, {mask_formula, mask_cell, same_element}, {{is_capped, "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})", ""}}};
 constexpr OpDescription attend_softmax_op{kAttend, {kSoftmax, softmax_cell, softmax_elements}, kSoftmaxGradient};
 /// Its trail follows the values, not the pattern.
 constexpr OpDescription attend_mix_op{

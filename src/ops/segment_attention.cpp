@@ -110,7 +110,7 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
   add_transposed(tile, d.strips, d.rows, d.transposed, dk);
 }
 
-/// strip = softcap · tanh((strip + bias) / softcap) at visible positions, −∞ elsewhere.
+/// strip = softcap · tanh((strip + biases) / softcap) at visible positions, −∞ elsewhere.
 void SegmentAttention::cap_and_mask(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const Positions range = visible(tile.first_row + row);
@@ -118,6 +118,10 @@ void SegmentAttention::cap_and_mask(const Tile& tile) const {
     float* const first = strip + (range.begin - tile.columns.begin);
     if (bias_.data != nullptr) {
       p_.kernels.add(first, bias_of(bias_, tile.first_row + row, range), range.size(), first);
+    }
+    if (c_.alibi) {
+      const float slope = c_.alibi->slopes[static_cast<std::size_t>(head(tile.first_row + row))];
+      add_alibi(slope, range.begin - (s_.position + token(tile.first_row + row)), range.size(), first);
     }
     if (c_.softcap) p_.kernels.softcap(first, range.size(), *c_.softcap, first);
     std::fill(strip, first, kHidden);

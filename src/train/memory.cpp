@@ -94,7 +94,7 @@ std::vector<MemoryPart> training_memory(const ModelConfig& config, const TrainWo
 }
 
 double training_flops_per_token(const ModelConfig& config) {
-  double weights = config.head.tied ? as_double(config.vocab_size * config.d_model) : 0;
+  double weights = config.head.tied ? as_double(config.vocab_size * config.embedding_width()) : 0;
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
     const bool is_looked_up = name == "embed.weight" || name == "pos_embed.weight";
     if (shape.rank() < 2 || is_looked_up) return;

@@ -46,6 +46,7 @@ const std::map<std::string, std::string> kRefused = {
     {"cohere2_layer_types", "attention.window"},   // every fourth layer is full, or every n-th by a key
     {"exaone4", "the layers that have a window"},  // llama.cpp derives them from the number of layers
     {"internlm3", "attention.rope."},              // no key for it
+    {"mpt", "blocks.0.attention.score_scale"},     //
 };
 
 /// A part of the message that refuses `golden`, or empty if it can be written as GGUF.
@@ -107,6 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Changed{"exaone4", {{"sliding_window", nullptr}, {"layer_types", nullptr}}},
         Changed{"cohere2_layer_types", {{"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}}},
+        Changed{"mpt", {{"attn_config", {{"clip_qkv", 2.0}, {"alibi_bias_max", 4}}}}},
         Changed{"mistral", {{"sliding_window", nullptr}}}, Changed{"mixtral", {{"sliding_window", nullptr}}},
         Changed{"qwen2_window", {{"use_sliding_window", false}, {"layer_types", nullptr}}},
         Changed{"llama_yarn_mscale",

@@ -1,5 +1,5 @@
-// Compares recurrent and dense models in our own words with PyTorch (tools/goldens own): every site of the
-// forward, and every gradient; and every way to run them with each other.
+// Compares models in our own words, most of them recurrent and dense, with PyTorch (tools/goldens own): every site of
+// the forward, and every gradient; and every way to run them with each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -124,7 +124,7 @@ TEST_P(OwnGolden, DryRunsHaveTheOpsOfARealRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, OwnGolden,
                          testing::Values("rnn", "rnn_relu", "gru", "lstm", "lstm_tied", "dense", "gru_both",
-                                         "lstm_both"),
+                                         "lstm_both", "alibi"),
                          [](const auto& param_info) { return param_info.param; });
 
 Recorder writing(const Model& model, const std::vector<std::string>& texts) {

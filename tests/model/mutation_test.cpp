@@ -26,6 +26,7 @@ const std::vector<std::string> kWithoutEffect = {
     "has_head",      // a golden with logits has one
     "pad_token_id",  // no golden of a decoder has a context
     "frequency",     // computed from the others
+    "slopes",
 };
 
 /// Changes that a golden cannot detect.
@@ -111,7 +112,10 @@ ModelConfig changed(ModelConfig config, const std::string& name, std::size_t i) 
     if (without_layer(path) != name) return;
     if (const auto values = others(member); i < values.size()) member = values[i];
   });
-  for (AttentionConfig* a : every<AttentionConfig>(config.blocks)) compute_frequencies(*a);
+  for (AttentionConfig* a : every<AttentionConfig>(config.blocks)) {
+    compute_frequencies(*a);
+    if (a->alibi) a->alibi = make_alibi(a->n_heads, a->alibi->max_bias);
+  }
   return config;
 }
 

@@ -76,7 +76,7 @@ class OwnModel:
     def _build(self) -> None:
         c, d = self.c, self.c["d_model"]
         if self.encoder is None:
-            self._add("embed.weight", c["vocab_size"], d, std=0.6)
+            self._add("embed.weight", c["vocab_size"], c.get("embedding_width", d), std=0.6)
         elif c.get("shared_embedding", True):
             self._add("embed.weight", c["vocab_size"], d, std=0.6)
         else:
@@ -89,14 +89,18 @@ class OwnModel:
         if c.get("head_transform"):
             self._linear("head.dense", width, width, True)
             self._norm(c, "head.ln", width)
+        if "head_width" in c:
+            self._linear("head.proj", c["head_width"], width, False)
         if not c.get("tied"):
-            self._add("unembed.weight", c["vocab_size"], width)
+            self._add("unembed.weight", c["vocab_size"], c.get("head_width", width))
         if c.get("head_bias"):
             self._add("unembed.bias", c["vocab_size"])
 
     def _build_stack(self, c: Config, prefix: str, d_source: int) -> None:
         d, kind = c["d_model"], kind_of(c)
         positions = c.get("positions", "rope" if kind == "attention" else "none")
+        if "embedding_width" in c:
+            self._linear(prefix + "embed_proj", d, c["embedding_width"], False)
         if positions == "learned":
             self._add(prefix + "pos_embed.weight", c["max_seq_len"] + c.get("first_position", 0), d, std=0.4)
         if c.get("n_types"):
@@ -191,6 +195,8 @@ class OwnModel:
         if c.get("head_transform"):
             pre = self._see("head.hook_pre", self._apply("head.dense", x))
             x = self._normed(c, "head.ln", self._see("head.hook_post", ACTIVATIONS[c.get("activation", "silu")](pre)))
+        if "head_width" in c:
+            x = self._apply("head.proj", x)
         x = self._see("unembed.hook_in", x)
         weight = table if c.get("tied") else self.params["unembed.weight"]
         logits = self._see("unembed.hook_out", functional.linear(x, weight, self.params.get("unembed.bias")))
@@ -234,6 +240,7 @@ class OwnModel:
                 self._see(at + "hook_resid_post", x)
             else:
                 bias = self._relative_bias(c, prefix, n) if positions == "relative" else 0
+                bias = self._alibi(c, n) if positions == "alibi" else bias
                 x = self._block(c, at, layer, x, memory, bias)
         if prefix + "ln_final.weight" in self.params:
             x = self._normed(c, prefix + "ln_final", x)
@@ -243,7 +250,10 @@ class OwnModel:
         d, n, context = c["d_model"], len(ids), c.get("context", 1)
         padded = torch.cat([torch.full((context - 1,), c.get("pad_token_id", 0)), ids])
         rows = torch.stack([padded[t : t + context] for t in range(n)])
-        x = (table[rows] * c.get("embedding_scale", 1)).reshape(n, context * d)
+        x = table[rows] * c.get("embedding_scale", 1)
+        if "embedding_width" in c:
+            x = self._apply(prefix + "embed_proj", x)
+        x = x.reshape(n, context * d)
         self._see(prefix + "hook_embed", x)
         if c.get("n_types"):
             kinds = types if types is not None else torch.zeros_like(ids)
@@ -281,6 +291,15 @@ class OwnModel:
         far = (exact + (ratio * (own - exact)).long()).clamp(max=own - 1)
         bucket = first + torch.where(away < exact, away, far)
         return self.params[prefix + "rel_bias.weight"][bucket].permute(2, 0, 1)
+
+    def _alibi(self, c: Config, n: int) -> Tensor:
+        """`[H, n, n]` (Press et al. 2021)."""
+        heads, most = c["n_heads"], c.get("alibi_max_bias", 8)
+        power = 2 ** int(math.log2(heads))
+        exponents = [(h + 1) / power for h in range(power)] + [(2 * h + 1) / (2 * power) for h in range(heads - power)]
+        slopes = torch.tensor([2.0 ** (-most * e) for e in exponents], dtype=torch.float32).to(self._dtype)
+        distance = (torch.arange(n)[None, :] - torch.arange(n)[:, None]).abs()
+        return -slopes[:, None, None] * distance
 
     # Attention
 

@@ -19,6 +19,8 @@ from transformers.pytorch_utils import Conv1D
 
 TOLERANCE = 5e-6  # of recomputed values, relative to the largest magnitude in the tensor
 
+ROTATES_ALONE = ("GPTJForCausalLM", "CodeGenForCausalLM")  # first k, then q, [1, T, heads, elements]
+
 Sites = dict[str, Tensor]
 
 
@@ -28,9 +30,9 @@ class Layout:
 
     blocks: str
     embed: str
-    final_norm: str
+    final_norm: str | None
     attn_proj: str
-    mlp: str
+    mlp: str  # empty: its modules are those of the block
     mlp_down: str = ""
     mlp_pre: str = ""
     mlp_up: str | None = None
@@ -40,12 +42,15 @@ class Layout:
     ln1_post: str | None = None
     ln2_post: str | None = None
     pos_embed: str | None = None
+    embed_norm: str | None = None
     q_proj: str = "self_attn.q_proj"  # if q and k are normalized: their projections and norms
     k_proj: str = "self_attn.k_proj"
     q_norm: str = "self_attn.q_norm"
     k_norm: str = "self_attn.k_norm"
     norm_after_rope: bool = False
     parallel: bool = False
+    norms_sum: bool = False  # ln1 and ln2 follow the residual sums
+    mlp_adds: bool = False  # the MLP's module adds the stream to its result
 
 
 LLAMA = Layout(
@@ -74,6 +79,7 @@ class AttentionCall:
     softcap: float | None
     z: Tensor
     pattern: Tensor
+    bias: Tensor | float = 0.0  # of the scaled scores
 
 
 @dataclass
@@ -113,14 +119,18 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
                     _attention_observer(seen, family.eager_attention_forward),
                 )
             )
-        else:
+        elif hasattr(family, "FalconAttention"):
             _observe_inline_attention(seen, model, family, observed)
+        else:
+            _observe_returned_patterns(seen, model, family, observed)
         if hasattr(family, "apply_rotary_pos_emb") and hasattr(family, "eager_attention_forward"):
             observed.enter_context(
                 patch.object(
                     family,
                     "apply_rotary_pos_emb",
-                    _rotary_observer(seen, family.apply_rotary_pos_emb),
+                    _rotary_observer(seen, family.apply_rotary_pos_emb)
+                    if type(model).__name__ not in ROTATES_ALONE
+                    else _single_rotary_observer(seen, family.apply_rotary_pos_emb),
                 )
             )
         with torch.no_grad():
@@ -195,17 +205,61 @@ def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, obse
         observed.callback(hook.remove)
 
 
+def _observe_returned_patterns(seen: Record, model: PreTrainedModel, family, observed: ExitStack):
+    """BLOOM, MPT and GPT-Neo have no attention function either, but return the pattern."""
+
+    def heads(module, name: str, tokens: int) -> tuple[Tensor, Tensor, Tensor, float, Tensor | float]:
+        """q, k, v [heads, T, dh], the scale of the scores, and what is added to them."""
+        if hasattr(module, "query_key_value"):
+            q, k, v = module._reshape(seen.outputs[f"{name}.query_key_value"][None])
+            alibi = family._get_alibi_slopes(module.num_heads, q.device)[:, None] * torch.arange(tokens)
+            return q[0], k[0], v[0], module.inv_norm_factor, by_distance(alibi)
+        if hasattr(module, "Wqkv"):
+            fused = seen.outputs[f"{name}.Wqkv"]
+            if module.clip_qkv:
+                fused = fused.clamp(-module.clip_qkv, module.clip_qkv)
+            parts = (x.view(tokens, module.n_heads, -1).transpose(0, 1) for x in fused.chunk(3, -1))
+            alibi = family.build_mpt_alibi_tensor(module.n_heads, tokens)[:, 0]
+            return *parts, module.softmax_scale, by_distance(alibi)
+        projected = (seen.outputs[f"{name}.{x}_proj"].view(tokens, module.num_heads, -1) for x in "qkv")
+        return *(x.transpose(0, 1) for x in projected), 1.0, 0.0
+
+    def by_distance(alibi: Tensor) -> Tensor:
+        """A bias of the keys, as one of the distances: 0 for the query's own position."""
+        return alibi[:, None, :] - alibi[:, :, None]
+
+    def observer(name: str):
+        def after_attention(module, _args, output):
+            pattern = output[1][0]
+            tokens = pattern.shape[-1]
+            masked = torch.ones(tokens, tokens).triu(1).bool()
+            if hasattr(module, "attention_type"):
+                masked = ~module.bias[0, 0, :tokens, :tokens]
+            q, k, v, scaling, bias = heads(module, name, tokens)
+            z = (pattern @ v).transpose(0, 1)
+            seen.attention.append(AttentionCall(q, k, v, masked, scaling, None, z, pattern, bias))
+
+        return after_attention
+
+    for name, module in model.named_modules():
+        if type(module).__name__ in ("BloomAttention", "MptAttention", "GPTNeoSelfAttention"):
+            observed.callback(module.register_forward_hook(observer(name)).remove)
+
+
 def _attention_observer(seen: Record, attention):
     def observed(module, query, key, value, attention_mask, **options):
         z, pattern = attention(module, query, key, value, attention_mask, **options)
         full = torch.zeros(query.shape[2], key.shape[2]).bool()
         masked = full if attention_mask is None else (attention_mask[0, 0] < 0).expand_as(full)
+        scaling = options["scaling"]
+        if type(module).__name__ == "OPTAttention":  # it has scaled the queries
+            scaling, query = module.scaling, query / module.scaling
         call = AttentionCall(
             q=query[0],
             k=key[0],
             v=value[0],
             masked=masked,
-            scaling=options["scaling"],
+            scaling=scaling,
             softcap=options.get("softcap"),
             z=z[0],
             pattern=pattern[0],
@@ -224,6 +278,20 @@ def _rotary_observer(seen: Record, rotate):
     return observed
 
 
+def _single_rotary_observer(seen: Record, rotate):
+    keys: list[Tensor] = []
+
+    def observed(tensor, sin, cos):
+        heads = tensor[0].transpose(0, 1)
+        if keys:
+            seen.before_rotation[len(seen.attention)] = (heads, keys.pop())
+        else:
+            keys.append(heads)
+        return rotate(tensor, sin, cos)
+
+    return observed
+
+
 def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Record) -> Sites:
     """All sites of the forward, in the order in which it computes them."""
     sites: Sites = {"hook_tokens": ids.float()}
@@ -232,13 +300,17 @@ def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Recor
     if layout.pos_embed:
         sites["hook_pos_embed"] = seen.outputs[layout.pos_embed]
         stream = stream + sites["hook_pos_embed"]
+    if layout.embed_norm:
+        sites |= norm_sites(model, seen, layout.embed_norm, "ln_embed")
+        stream = sites["ln_embed.hook_out"]
     for layer in range(model.config.num_hidden_layers):
         block = block_sites(model, layout, seen, layer)
         assert_close(block["hook_resid_pre"], stream, f"input of block {layer}")
-        stream = block["hook_resid_post"]
+        stream = block["hook_normalized_resid_post" if layout.norms_sum else "hook_resid_post"]
         sites |= {f"blocks.{layer}.{name}": value for name, value in block.items()}
     sites |= head_sites(model, layout, seen, ids)
-    assert_close(seen.inputs[layout.final_norm], stream, "input of the final norm")
+    if layout.final_norm:
+        assert_close(seen.inputs[layout.final_norm], stream, "input of the final norm")
     return {name: value.detach().clone().contiguous() for name, value in sites.items()}
 
 
@@ -251,7 +323,7 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
 
     resid_pre = seen.inputs[block]
     sites: Sites = {"hook_resid_pre": resid_pre}
-    if layout.ln1:
+    if layout.ln1 and not layout.norms_sum:
         sites |= norm("ln1", layout.ln1)
     sites |= attention_sites(model, layout, seen, layer)
     attn_out = sites["attn.hook_out"]
@@ -260,13 +332,19 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
         attn_out = sites["ln1_post.hook_out"]
     scale = getattr(model.config, "residual_multiplier", 1.0)
     attn_out = sites["hook_attn_out"] = attn_out * scale
-    if not layout.parallel:
+    stream = resid_pre
+    if layout.norms_sum:
+        sites["hook_resid_mid"] = seen.inputs[f"{block}.{layout.ln1}"]
+        assert_close(resid_pre + attn_out, sites["hook_resid_mid"], f"{block}: residual after attention")
+        sites |= norm("ln1", layout.ln1)
+        stream = sites["hook_normalized_resid_mid"] = sites["ln1.hook_out"]
+    elif not layout.parallel:
         resid_mid = seen.inputs[f"{block}.{layout.ln2 or layout.mlp}"]
         sites["hook_resid_mid"] = resid_mid
         assert_close(resid_pre + attn_out, resid_mid, f"{block}: residual after attention")
-    if layout.ln2:
+    if layout.ln2 and not layout.norms_sum:
         sites |= norm("ln2", layout.ln2)
-    if hasattr(model.get_submodule(f"{block}.{layout.mlp}"), "experts"):
+    if hasattr(model.get_submodule(f"{block}.{layout.mlp}".rstrip(".")), "experts"):
         sites |= moe_sites(model, layout, seen, block)
     else:
         sites |= mlp_sites(model, layout, seen, block)
@@ -275,6 +353,12 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
         sites |= norm("ln2_post", layout.ln2_post)
         mlp_out = sites["ln2_post.hook_out"]
     mlp_out = sites["hook_mlp_out"] = mlp_out * scale
+    if layout.norms_sum:
+        sites["hook_resid_post"] = seen.inputs[f"{block}.{layout.ln2}"]
+        assert_close(stream + mlp_out, sites["hook_resid_post"], f"{block}: residual after the MLP")
+        sites |= norm("ln2", layout.ln2)
+        sites["hook_normalized_resid_post"] = sites["ln2.hook_out"]
+        return sites
     resid_post = sites["hook_resid_post"] = seen.outputs[block]
 
     assert_close(resid_pre + attn_out + mlp_out, resid_post, f"{block}: residual after the MLP")
@@ -344,7 +428,8 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     group = call.q.shape[0] // call.k.shape[0]
     keys, values = (x.repeat_interleave(group, dim=0) for x in (call.k, call.v))
     raw = sites["attn.hook_scores_raw"] = call.q @ keys.transpose(1, 2) * call.scaling
-    capped = raw if call.softcap is None else torch.tanh(raw / call.softcap) * call.softcap
+    biased = raw + call.bias
+    capped = biased if call.softcap is None else torch.tanh(biased / call.softcap) * call.softcap
     scores = sites["attn.hook_attn_scores"] = capped.masked_fill(call.masked, -torch.inf)
     sites["attn.hook_pattern"] = call.pattern
     sites["attn.hook_z"] = call.z
@@ -415,12 +500,13 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
 
 def activation_slot(mlp: nn.Module) -> str:
     """The name of an MLP's activation."""
-    return next(slot for slot in ("act_fn", "act", "activation_fn") if hasattr(mlp, slot))
+    return next(slot for slot in ("act_fn", "act", "activation_fn", "gelu_impl") if hasattr(mlp, slot))
 
 
 def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
     """From the input projections to the output of the MLP module."""
-    mlp = model.get_submodule(f"{block}.{layout.mlp}")
+    name = f"{block}.{layout.mlp}".rstrip(".")
+    mlp = model.get_submodule(name)
     activation = getattr(mlp, activation_slot(mlp))
     if layout.mlp_gate_up:
         pre, up = seen.outputs[f"{block}.{layout.mlp_gate_up}"].chunk(2, dim=-1)
@@ -435,23 +521,26 @@ def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     sites["mlp.hook_post"] = seen.inputs[f"{block}.{layout.mlp_down}"]
     sites["mlp.hook_out"] = seen.outputs[f"{block}.{layout.mlp_down}"]
     assert_close(post, sites["mlp.hook_post"], f"{block}: MLP activation")
-    assert_close(sites["mlp.hook_out"], seen.outputs[f"{block}.{layout.mlp}"], f"{block}: MLP")
+    if layout.mlp and not layout.mlp_adds:
+        assert_close(sites["mlp.hook_out"], seen.outputs[name], f"{block}: MLP")
     return sites
 
 
 def head_sites(model: PreTrainedModel, layout: Layout, seen: Record, ids: Tensor) -> Sites:
     """The final norm, the unembedding, the logits and the loss."""
-    sites = norm_sites(model, seen, layout.final_norm, "ln_final")
+    sites = norm_sites(model, seen, layout.final_norm, "ln_final") if layout.final_norm else {}
     raw = seen.outputs["lm_head"]
     sites["unembed.hook_in"] = seen.inputs["lm_head"]
     sites["unembed.hook_out"] = raw
     softcap = getattr(model.config, "final_logit_softcapping", None)
-    scale = getattr(model.config, "logit_scale", 1.0) / getattr(model.config, "logits_scaling", 1.0)
+    scale = (getattr(model.config, "logit_scale", None) or 1.0) / getattr(model.config, "logits_scaling", 1.0)
     assert softcap is None or scale == 1.0
     logits = raw * scale if softcap is None else torch.tanh(raw / softcap) * softcap
     loss = nn.functional.cross_entropy(seen.logits[:-1], ids[1:], reduction="none")
     bias = 0.0 if model.lm_head.bias is None else model.lm_head.bias
-    assert_close(sites["ln_final.hook_out"] @ model.lm_head.weight.T + bias, raw, "unembedding")
+    assert_close(sites["unembed.hook_in"] @ model.lm_head.weight.T + bias, raw, "unembedding")
+    if layout.final_norm:
+        assert_close(sites["ln_final.hook_out"], sites["unembed.hook_in"], "input of the unembedding")
     assert_close(logits, seen.logits, "logits")
     assert_close(loss.mean(), seen.loss, "loss")
     sites["hook_logits"] = seen.logits

@@ -51,7 +51,7 @@ class Lister {
       if (is_adaptable(name)) shapes_.emplace(name, shape);
     });
     if (config_.has_head && config_.head.tied) {
-      shapes_.emplace("unembed.weight", Shape{config_.vocab_size, config_.output_width()});
+      shapes_.emplace("unembed.weight", Shape{config_.vocab_size, config_.head_width()});
     }
   }
 
@@ -105,7 +105,7 @@ bool is_adaptable(std::string_view name) {
                                            ".wo.weight",        ".w_gate.weight",     ".w_up.weight",
                                            ".w_down.weight",    ".router.weight",     ".shared_gate.weight",
                                            "head.dense.weight", "pooler.dense.weight"};
-  if (name == "unembed.weight" || name == "nsp_head.weight") return true;
+  if (name == "unembed.weight" || name == "nsp_head.weight" || name.ends_with("proj.weight")) return true;
   return std::any_of(std::begin(kEndings), std::end(kEndings),
                      [&](std::string_view end) { return name.ends_with(end); }) ||
          (name.starts_with("dense.") && name.ends_with(".weight"));

@@ -26,8 +26,8 @@ const OwnKey kLayers{"layers",
 const OwnKey kEmbeddingNorm{"embedding_norm", "false", "a norm of the sum of the embeddings"};
 const OwnKey kPositions{"positions",
                         "`\"rope\"`; `\"none\"` without attention",
-                        "what tells a layer the order of tokens; RoPE and relative biases need attention",
-                        {"rope", "learned", "none", "sinusoidal", "relative"}};
+                        "what tells a layer the order of tokens; RoPE, relative biases and ALiBi need attention",
+                        {"rope", "learned", "none", "sinusoidal", "relative", "alibi"}};
 const OwnKey kSinusoid{"sinusoid",
                        "",
                        "order of a sinusoid's elements: sine and cosine in turn (Vaswani et al. 2017); all sines, then "
@@ -143,17 +143,22 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
   return attention;
 }
 
-/// Without attention there are no positions by default, and neither RoPE nor a relative bias.
+/// Without attention there are no positions by default, and neither RoPE nor a bias.
 void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attention) {
   const std::size_t positions = attention != nullptr || c.has(kPositions.name) ? choice(c, kPositions) : 2;
   stack.embedding.position_table = positions == 1;
   if (positions == 3) stack.embedding.sinusoid = static_cast<Sinusoid>(choice(c, kSinusoid));
-  if (attention == nullptr && (positions == 0 || positions == 4)) {
+  if (attention == nullptr && (positions == 0 || positions >= 4)) {
     throw Unsupported(c.where(), "positions: {} requires attention", kPositions.words[positions]);
   }
   if (positions == 4) {
     stack.relative_bias.emplace().bidirectional = attention->bidirectional;
     read_fields(c, *stack.relative_bias, "relative");
+  }
+  if (positions == 5) {
+    AlibiConfig alibi;
+    read_fields(c, alibi, "alibi");
+    attention->alibi = make_alibi(attention->n_heads, alibi.max_bias);
   }
   if (positions != 0) return;  // RoPE's keys then count as unknown
   const double dim = c.number_or(kRopeFraction.name, 1) * static_cast<double>(attention->head_dim);
@@ -288,9 +293,9 @@ ModelConfig read_own(ConfigReader& c) {
 /// The names of all tensors, for one stack and for two.
 std::span<const std::string> tensor_names() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all = {"head.dense", "head.ln", "unembed"};
+    std::vector<std::string> all = {"head.dense", "head.ln", "head.proj", "unembed"};
     for (const std::string stack : {"", "encoder.", "decoder."}) {
-      for (const char* own : {"embed", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final"}) {
+      for (const char* own : {"embed", "embed_proj", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final"}) {
         all.push_back(stack + own);
       }
       const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
@@ -392,6 +397,7 @@ std::vector<OwnKeySection> own_config_keys() {
   rows.add(QkNormConfig(), "qk_norm");
   for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved}) rows.add(*key);
   rows.add(RelativeBiasConfig(), "relative");
+  rows.add(AlibiConfig(), "alibi");
   for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);
   rows.add(Sublayer{DenseConfig()});
   rows.add(DenseConfig());

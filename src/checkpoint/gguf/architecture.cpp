@@ -98,6 +98,29 @@ void complete_exaone4(Json& config, const StoredTensors&) {
   if (!config.contains("sliding_window")) config["sliding_window"] = nullptr;
 }
 
+/// The keys of attention are in a table of their own, and the FFN has 4 d_model elements in all models.
+void complete_mpt(Json& config, const StoredTensors& tensors) {
+  if (config["d_ff"] != 4 * config["d_model"].get<std::int64_t>()) {
+    throw Unsupported(tensors.where, "mpt.feed_forward_length: expected 4 × mpt.embedding_length");
+  }
+  config.erase("d_ff");
+  for (const char* key : {"alibi_bias_max", "clip_qkv"}) {
+    if (!config.contains(key)) continue;
+    config["attn_config"][key] = config[key];
+    config.erase(key);
+  }
+}
+
+/// There is one K/V head, or one for each head.
+void complete_starcoder(Json& config, const StoredTensors& tensors) {
+  const bool is_shared = config["n_kv_heads"] == 1;
+  if (!is_shared && config["n_kv_heads"] != config["n_head"]) {
+    throw Unsupported(tensors.where, "starcoder.attention.head_count_kv: expected 1, or one for each head");
+  }
+  config["multi_query"] = is_shared;
+  config.erase("n_kv_heads");
+}
+
 /// A file with norms of q and k is StableLM 2 12B.
 void complete_stablelm(Json& config, const StoredTensors& tensors) {
   config["qk_layernorm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
@@ -155,6 +178,25 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .family = "gpt2",
        .keys = {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true}},
        .fused_qkv = true},
+      {.name = "bloom",
+       .family = "bloom",
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true},
+                {"attention.head_count_kv", "n_kv_heads"}},
+       .fused_qkv = true,
+       .tensors = {{"token_embd_norm", {"ln_embed"}}}},
+      {.name = "mpt",
+       .family = "mpt",
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true},
+                {"attention.clamp_kqv", "clip_qkv", Kind::number},
+                {"attention.max_alibi_bias", "alibi_bias_max", Kind::number, true}},
+       .fused_qkv = true,
+       .complete = complete_mpt},
+      {.name = "starcoder",
+       .family = "gpt_bigcode",
+       .keys = {{"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number, true},
+                {"attention.head_count_kv", "n_kv_heads", Kind::size, true}},
+       .fused_qkv = true,
+       .complete = complete_starcoder},
       {.name = "qwen2", .family = "qwen2", .keys = rms_and_rope_keys()},
       {.name = "qwen3", .family = "qwen3", .keys = rms_and_rope_keys()},
       {.name = "qwen2moe",

@@ -210,6 +210,25 @@ std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
   return value->get<std::vector<std::string>>();
 }
 
+std::vector<std::string> ConfigReader::repeated_texts_or_empty(std::string_view key, std::size_t most) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const auto is_pair = [](const Json& v) {
+    return v.is_array() && v.size() == 2 && v[0].is_array() && !v[0].empty() && v[1].is_number_integer() &&
+           std::all_of(v[0].begin(), v[0].end(), [](const Json& text) { return text.is_string(); });
+  };
+  std::vector<std::string> all;
+  const bool are_pairs = value->is_array() && std::all_of(value->begin(), value->end(), is_pair);
+  if (!are_pairs) wrong_type(key, "a list of pairs [texts, times]", *value);
+  for (const Json& pair : *value) {
+    for (auto n = pair[1].get<std::int64_t>(); n > 0; --n) {
+      if (all.size() + pair[0].size() > most) throw BadCheckpoint(where_, "{}: expected at most {} texts", key, most);
+      for (const Json& text : pair[0]) all.push_back(text.get<std::string>());
+    }
+  }
+  return all;
+}
+
 std::vector<double> ConfigReader::numbers(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) throw BadCheckpoint(where_, "key {} is missing", key);

@@ -37,6 +37,8 @@ class ConfigReader {
   bool flag_or(std::string_view key, bool otherwise);
   std::string text_or(std::string_view key, std::string_view otherwise);
   std::vector<std::string> texts_or_empty(std::string_view key);
+  /// The texts of a list of pairs [texts, times], each list repeated as often as it says; at most `most` texts.
+  std::vector<std::string> repeated_texts_or_empty(std::string_view key, std::size_t most);
   std::vector<double> numbers(std::string_view key);               ///< A list. Throws if the key is missing.
   std::vector<std::int64_t> sizes_or_empty(std::string_view key);  ///< A list of whole numbers from 0.
   std::optional<ConfigReader> object(std::string_view key);

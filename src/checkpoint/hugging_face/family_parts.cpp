@@ -53,6 +53,43 @@ Family decoder_family(std::string_view model_type, std::string_view architecture
   return family;
 }
 
+Family gpt2_like_family(std::string_view model_type, std::string_view architecture,
+                        std::function<ModelConfig(ConfigReader&)> read_config) {
+  Family family;
+  family.model_type = model_type;
+  family.architecture = architecture;
+  family.read_config = std::move(read_config);
+  family.prefixes = {"transformer.", ""};
+  family.embedding = "{p}wte.weight";
+  family.tensors = {
+      {"{p}wte", {"embed"}},
+      {"{p}wpe", {"pos_embed"}},
+      {"{p}h.{l}.ln_1", {"blocks.{l}.ln1"}},
+      {"{p}h.{l}.attn.c_proj", {"blocks.{l}.attn.wo"}},
+      {"{p}h.{l}.ln_2", {"blocks.{l}.ln2"}},
+      {"{p}h.{l}.mlp.c_fc", {"blocks.{l}.mlp.w_up"}},
+      {"{p}h.{l}.mlp.c_proj", {"blocks.{l}.mlp.w_down"}},
+      {"{p}ln_f", {"ln_final"}},
+      {"lm_head", {"unembed"}},
+  };
+  family.ignored = {"{p}h.{l}.attn.bias", "{p}h.{l}.attn.masked_bias"};  // the causal mask
+  family.keys = {{"d_model", "n_embd"},
+                 {"n_layers", "n_layer"},
+                 {"n_heads", "n_head"},
+                 {"d_ff", "n_inner"},
+                 {"max_seq_len", "n_positions"}};
+  return family;
+}
+
+Family gptj_like_family(std::string_view model_type, std::string_view architecture,
+                        std::function<ModelConfig(ConfigReader&)> read_config) {
+  Family family = gpt2_like_family(model_type, architecture, std::move(read_config));
+  add_tensors(family.tensors, {{"{p}h.{l}.attn.out_proj", {"blocks.{l}.attn.wo"}},
+                               {"{p}h.{l}.mlp.fc_in", {"blocks.{l}.mlp.w_up"}},
+                               {"{p}h.{l}.mlp.fc_out", {"blocks.{l}.mlp.w_down"}}});
+  return family;
+}
+
 void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules) {
   for (const TensorRule& rule : rules) {
     std::erase_if(table, [&](const TensorRule& old) {
@@ -89,7 +126,7 @@ void add_experts(Family& family) {
 
 ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   ModelConfig model;
-  model.d_model = c.size("hidden_size");
+  model.d_model = c.size(keys.d_model_key);
   model.vocab_size = c.size("vocab_size");
   model.head.tied = c.flag_or("tie_word_embeddings", keys.tied);
 
@@ -97,7 +134,7 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
   model.final_norm = norm;
   AttentionConfig attention;
-  attention.n_heads = c.size("num_attention_heads");
+  attention.n_heads = c.size(keys.n_heads_key);
   attention.n_kv_heads =
       keys.n_kv_heads_key.empty() ? attention.n_heads : c.size_or(keys.n_kv_heads_key, attention.n_heads);
   const bool has_head_dim = !keys.head_dim_key.empty() && c.has(keys.head_dim_key);
@@ -105,14 +142,70 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
                            ? *keys.head_dim
                            : read_head_dim(c, keys.head_dim_key, model.d_model, attention.n_heads);
   attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
-  const std::int64_t max_seq_len = c.size_or("max_position_embeddings", keys.max_seq_len);
-  attention.rope = read_rope(c, attention.head_dim, max_seq_len, keys.rope);
-  model.max_seq_len = stretched_context(max_seq_len, *attention.rope);
+  model.max_seq_len = c.size_or(keys.max_seq_len_key, keys.max_seq_len);
+  if (keys.has_rope) {
+    attention.rope = read_rope(c, attention.head_dim, model.max_seq_len, keys.rope);
+    model.max_seq_len = stretched_context(model.max_seq_len, *attention.rope);
+  }
   const std::int64_t d_ff =
       keys.d_ff_factor > 0 ? c.size_or(keys.d_ff_key, keys.d_ff_factor * model.d_model) : c.size(keys.d_ff_key);
   const Activation activation = activation_named(c, c.text_or(keys.activation_key, keys.activation));
   const BlockConfig block{{{attention, {norm}}, {DenseConfig{d_ff, activation, keys.gated, false}, {norm}}}};
-  model.blocks.assign(static_cast<std::size_t>(c.size("num_hidden_layers", kMaxLayers)), block);
+  model.blocks.assign(static_cast<std::size_t>(c.size(keys.n_layers_key, kMaxLayers)), block);
+  return model;
+}
+
+DecoderKeys gpt2_keys() {
+  return {.d_model_key = "n_embd",
+          .n_layers_key = "n_layer",
+          .n_heads_key = "n_head",
+          .max_seq_len_key = "n_positions",
+          .activation = "gelu_new",
+          .activation_key = "activation_function",
+          .d_ff_key = "n_inner",
+          .d_ff_factor = 4,
+          .gated = false,
+          .eps_key = "layer_norm_epsilon",
+          .norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, true},
+          .head_dim_key = "",
+          .n_kv_heads_key = "",
+          .has_rope = false};
+}
+
+/// Those of training, of classifying heads and of the first GPT.
+static void ignore_gpt2_keys(ConfigReader& c) {
+  for (const char* key :
+       {"attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "n_special", "predict_special_tokens", "summary_activation",
+        "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"}) {
+    c.ignore(key);
+  }
+}
+
+ModelConfig read_gpt2_decoder(ConfigReader& c, DecoderKeys keys) {
+  ignore_gpt2_keys(c);
+  keys.tied = true;
+  ModelConfig model = read_decoder(c, keys);
+  model.embedding.position_table = true;
+  set_biases(model, true, true);
+  return model;
+}
+
+ModelConfig read_gptj_decoder(ConfigReader& c) {
+  ignore_gpt2_keys(c);
+  c.ignore("rotary");  // of the first files: always true
+  if (!c.flag_or("scale_attn_weights", true)) throw Unsupported(c.where(), "scale_attn_weights: expected true");
+  ModelConfig model = read_decoder(c, gpt2_keys());
+  const std::int64_t head_dim = attention_of(model, 0)->head_dim;
+  const std::int64_t dim = c.contains("rotary_dim") ? c.size("rotary_dim") : 64;
+  if (dim > std::min(head_dim, kMaxHeadDim)) {
+    throw BadCheckpoint(c.where(), "rotary_dim: expected at most a head's {} elements, got {}", head_dim, dim);
+  }
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) {
+    a->rope = make_rope(10000, dim, RopeConfig::Layout::interleaved, std::monostate{});
+  }
+  set_biases(model, false, true);
+  model.head.bias = true;
+  for (BlockConfig& block : model.blocks) share_norm(block);
   return model;
 }
 
@@ -203,6 +296,10 @@ void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
   for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qk_norm = QkNormConfig{*model.final_norm, over};
 }
 
+void add_alibi_to(ModelConfig& model, float max_bias) {
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->alibi = make_alibi(a->n_heads, max_bias);
+}
+
 void norm_after_sublayers(ModelConfig& model) {
   for (BlockConfig& block : model.blocks) {
     for (Sublayer& sublayer : block.sublayers) sublayer.norms = {{}, model.final_norm, {}};
@@ -215,6 +312,7 @@ BlockConfig transformer_block(const AttentionConfig& attention, const SublayerKi
     CrossAttentionConfig cross{attention};
     cross.bidirectional = true;
     cross.rope.reset();
+    cross.alibi.reset();
     cross.window.reset();
     block.sublayers.insert(block.sublayers.begin() + 1, {cross});
   }

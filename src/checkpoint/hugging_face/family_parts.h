@@ -11,6 +11,12 @@ namespace vitrine {
 /// lm_head; input_layernorm before attention, post_attention_layernorm before the FFN; q_norm and k_norm.
 Family decoder_family(std::string_view model_type, std::string_view architecture,
                       std::function<ModelConfig(ConfigReader&)> read_config);
+/// A family with the names of GPT-2's tensors and keys; weights are stored as [out, in].
+Family gpt2_like_family(std::string_view model_type, std::string_view architecture,
+                        std::function<ModelConfig(ConfigReader&)> read_config);
+/// The same with GPT-J's names of the projections, those of q, k and v apart.
+Family gptj_like_family(std::string_view model_type, std::string_view architecture,
+                        std::function<ModelConfig(ConfigReader&)> read_config);
 /// Adds rules to a table. They replace the rules that hold the same parameters.
 void add_tensors(std::vector<TensorRule>& table, const std::vector<TensorRule>& rules);
 /// Adds the names of norms before and after each sublayer.
@@ -29,6 +35,10 @@ constexpr bool kAsIs = false;
 
 /// The defaults of a family, and its spelling of some keys.
 struct DecoderKeys {
+  std::string_view d_model_key = "hidden_size";
+  std::string_view n_layers_key = "num_hidden_layers";
+  std::string_view n_heads_key = "num_attention_heads";
+  std::string_view max_seq_len_key = "max_position_embeddings";
   std::int64_t max_seq_len = 2048;
   bool tied = false;
   std::string_view activation = "silu";
@@ -42,6 +52,7 @@ struct DecoderKeys {
   std::optional<std::int64_t> head_dim{};                   ///< Absent: d_model / n_heads.
   std::string_view n_kv_heads_key = "num_key_value_heads";  ///< Empty: as many as query heads.
   RopeKeys rope{};
+  bool has_rope = true;
 };
 
 /// Reads the keys that most decoders of transformers share: sizes, norms before both sublayers, RoPE, an FFN; no
@@ -53,6 +64,15 @@ ModelConfig read_gemma_decoder(ConfigReader& config, DecoderKeys keys);
 /// Reads what Cohere 1 and 2 share: a parallel block with one LayerNorm without bias, interleaved RoPE, scaled logits.
 /// `theta` is the default of rope_theta.
 ModelConfig read_cohere_decoder(ConfigReader& config, double theta);
+
+/// GPT-2's keys and defaults, with LayerNorm, without RoPE.
+DecoderKeys gpt2_keys();
+/// Reads what GPT-2 and its relatives share: learned positions, biases everywhere, a tied head. Accepts the keys of
+/// training, of classifying heads and of the first GPT.
+ModelConfig read_gpt2_decoder(ConfigReader& config, DecoderKeys keys);
+/// Reads what GPT-J and CodeGen share: a parallel block with one LayerNorm, interleaved RoPE on rotary_dim elements of
+/// each head, biases of the FFN and of the head.
+ModelConfig read_gptj_decoder(ConfigReader& config);
 
 /// Reads what GLM 4's two generations share: interleaved RoPE on half of each head, biases of q, k and v.
 ModelConfig read_glm_decoder(ConfigReader& config);
@@ -76,6 +96,8 @@ void read_biases(ConfigReader& config, ModelConfig& model);
 void set_biases(ModelConfig& model, bool attention, bool ffn);
 /// Adds norms of q and k in all layers, configured like the final norm.
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
+/// Gives all layers ALiBi with slopes for their heads.
+void add_alibi_to(ModelConfig& model, float max_bias = AlibiConfig().max_bias);
 /// Puts the norms after the sublayers instead of before them, configured like the final norm, in all layers.
 void norm_after_sublayers(ModelConfig& model);
 /// Attention and an FFN, with cross-attention between them if the block `crosses`; without norms.

@@ -101,6 +101,10 @@ void check(std::string_view where, const AttentionConfig& c) {
   if (c.softcap) check_number(where, "softcap", *c.softcap);
   if (c.window) check_size(where, "window", *c.window);
   if (c.qkv_clip) check_number(where, "qkv_clip", *c.qkv_clip);
+  if (c.alibi && static_cast<std::int64_t>(c.alibi->slopes.size()) != c.n_heads) {
+    throw BadInput(where, "expected an ALiBi slope for each of {} heads, got {}", c.n_heads, c.alibi->slopes.size());
+  }
+  if (c.alibi) check_number(where, "alibi max_bias", c.alibi->max_bias);
   if (c.rope) {
     check_size(where, "rope dim", c.rope->dim, c.head_dim);
     if (c.rope->dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope->dim);
@@ -118,8 +122,8 @@ void check(std::string_view where, const AttentionConfig& c) {
 
 void check(std::string_view where, const CrossAttentionConfig& c) {
   check(where, static_cast<const AttentionConfig&>(c));
-  if (c.rope || !c.bidirectional || c.window) {
-    throw BadInput(where, "cross-attention has neither RoPE nor a window, and attends to all positions");
+  if (c.rope || c.alibi || !c.bidirectional || c.window) {
+    throw BadInput(where, "cross-attention has neither RoPE nor ALiBi nor a window, and attends to all positions");
   }
 }
 
@@ -156,6 +160,7 @@ std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word)
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
   if (word == "clip_qkv" && c.qkv_clip) return *c.qkv_clip;
+  if (word == "alibi_bias_max" && c.alibi) return c.alibi->max_bias;
   return {};
 }
 

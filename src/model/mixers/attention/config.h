@@ -67,7 +67,7 @@ void for_each_field(C& c, Visit&& visit) {
 
 struct CrossAttentionParams : AttentionParams {};
 
-/// Attention whose keys and values are computed from the encoder's output. It has neither RoPE nor a window.
+/// Attention whose keys and values are computed from the encoder's output. It has neither RoPE nor ALiBi nor a window.
 struct CrossAttentionConfig : AttentionConfig {
   using Params = CrossAttentionParams;
   static constexpr std::string_view kName = "cross_attention";

@@ -40,6 +40,10 @@ void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w) {
     w.q_norm = {divider.part_of(w.q_norm.weight, rows), divider.part_of(w.q_norm.bias, rows)};
     w.k_norm = {divider.part_of(w.k_norm.weight, kv_rows), divider.part_of(w.k_norm.bias, kv_rows)};
   }
+  if (c.alibi) {
+    const auto first = c.alibi->slopes.begin();
+    c.alibi->slopes = std::vector<float>(first + heads.first, first + heads.end);
+  }
   c.n_heads = heads.size();
   c.n_kv_heads = kv_heads.size();
 }
