@@ -13,8 +13,8 @@ namespace vitrine {
   KIND(embed) KIND(embed_positions) KIND(linear) KIND(norm_scale) KIND(norm_divide) KIND(norm_weight)     \
   KIND(rope) KIND(attend_score) KIND(attend_mask) KIND(attend_softmax) KIND(attend_mix)                   \
   KIND(activate) KIND(gated) KIND(sigmoid) KIND(softcap) KIND(add) KIND(scale) KIND(multiply_rows)        \
-  KIND(softmax_rows) KIND(shares_of) KIND(take_rows) KIND(run_experts) KIND(mix_results)                  \
-  KIND(next_token_loss) KIND(clamp)
+  KIND(softmax_rows) KIND(chosen_weights) KIND(shares_of) KIND(take_rows) KIND(run_experts)               \
+  KIND(mix_results) KIND(next_token_loss) KIND(clamp)
 #define VITRINE_OTHER_OPS(KIND)                                                                           \
   KIND(embed_sinusoids) KIND(heads_in) KIND(heads_out) KIND(rescale) KIND(difference) KIND(spread)        \
   KIND(norm) KIND(relative_bias) KIND(scores) KIND(mix) KIND(scan) KIND(dropout) KIND(concat) KIND(stack) \

@@ -1,6 +1,7 @@
 #include "ops/route.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/math.h"
@@ -28,19 +29,83 @@ Tensor softmax_rows(Pass& p, const Tensor& logits) {
   return y;
 }
 
-Tensor choose_largest(Pass& p, const Tensor& weights, std::int64_t k) {
-  const std::int64_t n = weights.row_size();
-  const Tensor chosen = p.tensor({weights.rows(), k});
-  p.for_rows(weights.rows(), 4 * n, [&](std::int64_t t) {
-    const float* w = weights.row(t);
-    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-    std::iota(order.begin(), order.end(), std::int64_t{0});
-    std::partial_sort(order.begin(), order.begin() + k, order.end(),
-                      [&](std::int64_t a, std::int64_t b) { return w[a] != w[b] ? w[a] > w[b] : a < b; });
+namespace {
+
+/// The indices of all numbers, the k largest first, in descending order; of equal ones the lower index first.
+std::vector<std::size_t> largest_first(const std::vector<float>& x, std::int64_t k) {
+  std::vector<std::size_t> order(x.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::partial_sort(order.begin(), order.begin() + k, order.end(),
+                    [&](std::size_t a, std::size_t b) { return x[a] != x[b] ? x[a] > x[b] : a < b; });
+  return order;
+}
+
+/// Makes the ranks outside the best groups −∞.
+void leave_out_groups(const RouterConfig& c, std::vector<float>& ranks) {
+  if (c.top_groups == c.groups) return;
+  const auto size = static_cast<std::ptrdiff_t>(ranks.size()) / c.groups;
+  const bool by_two = c.group_rank == RouterConfig::GroupRank::two_largest;
+  std::vector<float> best;
+  for (auto first = ranks.begin(); first != ranks.end(); first += size) {
+    const std::vector<float> group(first, first + size);
+    const std::vector<std::size_t> order = largest_first(group, by_two ? 2 : 1);
+    best.push_back(by_two ? group[order[0]] + group[order[1]] : group[order[0]]);
+  }
+  const std::vector<std::size_t> order = largest_first(best, c.top_groups);
+  for (auto g = order.begin() + c.top_groups; g != order.end(); ++g) {
+    std::fill_n(ranks.begin() + static_cast<std::ptrdiff_t>(*g) * size, size, -INFINITY);
+  }
+}
+
+}  // namespace
+
+Tensor choose_experts(Pass& p, const RouterConfig& c, const Tensor& scores, const Param& correction, std::int64_t k) {
+  const std::int64_t n = scores.row_size();
+  const Tensor chosen = p.tensor({scores.rows(), k});
+  if (correction.present() && p.ledger != nullptr) p.ledger->reads(correction);
+  const float* const added = correction.present() ? p.vector(correction) : nullptr;
+  p.for_rows(scores.rows(), 4 * n, [&](std::int64_t t) {
+    std::vector<float> ranks(scores.row(t), scores.row(t) + n);
+    if (added != nullptr) p.kernels.add(ranks.data(), added, n, ranks.data());
+    leave_out_groups(c, ranks);
+    const std::vector<std::size_t> order = largest_first(ranks, k);
     std::transform(order.begin(), order.begin() + k, chosen.row(t),
-                   [](std::int64_t e) { return static_cast<float>(e); });
+                   [](std::size_t e) { return static_cast<float>(e); });
   });
   return chosen;
+}
+
+Tensor chosen_weights(Pass& p, const RouterConfig& c, const Tensor& scores, const Tensor& chosen, bool renormalize) {
+  const std::int64_t n = scores.row_size(), k = chosen.row_size();
+  const Tensor weights = p.tensor(scores.shape), total = p.tensor({chosen.rows()});
+  const auto expert = [chosen](std::int64_t t, std::int64_t r) { return static_cast<std::int64_t>(chosen.row(t)[r]); };
+  const auto sum_of_chosen = [expert, k, scores](std::int64_t t) {
+    float sum = 0;
+    for (std::int64_t r = 0; r < k; ++r) sum += scores.row(t)[expert(t, r)];
+    return sum;
+  };
+  p.for_rows(chosen.rows(), n + 4 * k, [&](std::int64_t t) {
+    std::fill_n(weights.row(t), n, 0.0f);
+    total.data[t] = renormalize ? std::max(sum_of_chosen(t), c.min) + c.eps : 1.0f;
+    for (std::int64_t r = 0; r < k; ++r) {
+      weights.row(t)[expert(t, r)] = scores.row(t)[expert(t, r)] / total.data[t] * c.scale;
+    }
+  });
+  // dscore = (scale · dw − Σ w · dw) / total; the sum is 0 if total does not depend on the scores
+  p.record(OpKind::chosen_weights, {scores}, weights,
+           [&p, &c, k, renormalize, scores, expert, sum_of_chosen, weights, total] {
+             const Tensor dscores = p.grad(scores), dweights = p.grad(weights);
+             p.for_rows(weights.rows(), 4 * k, [&](std::int64_t t) {
+               const float *const w = weights.row(t), *const dw = dweights.row(t);
+               const bool is_divided = renormalize && sum_of_chosen(t) > c.min;
+               float mean = 0;
+               for (std::int64_t r = 0; is_divided && r < k; ++r) mean += w[expert(t, r)] * dw[expert(t, r)];
+               for (std::int64_t r = 0; r < k; ++r) {
+                 dscores.row(t)[expert(t, r)] += (c.scale * dw[expert(t, r)] - mean) / total.data[t];
+               }
+             });
+           });
+  return weights;
 }
 
 Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool renormalize) {
@@ -200,6 +265,8 @@ constexpr std::string_view kRoute = "src/ops/route.cpp";
 }  // namespace
 
 constexpr OpDescription softmax_rows_op{kRoute, {kSoftmax, softmax_cell}, kSoftmaxGradient};
+constexpr OpDescription chosen_weights_op{
+    kRoute, {"\"weight\"_{t,e(r)} = \"score\"_{t,e(r)} · \"scale\" / Σ"}, {"d\"weight\"_{t,e(r)}"}};
 constexpr OpDescription shares_of_op{kRoute, {"\"share\"_{t,r} = w_{t,e(r)}"}, {"d\"share\"_{t,r}"}};
 constexpr OpDescription take_rows_op{kRoute, {"$y = \"rows of\" x"}, {"d$y"}};
 constexpr OpDescription run_experts_op{"src/model/mixers/experts/experts.cpp", {"$y = \"rows of\" x"}, {"d$y"}};

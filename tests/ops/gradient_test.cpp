@@ -323,6 +323,46 @@ TEST(OpGradients, RoutingByWeight) {
             }});
 }
 
+/// The weights of the chosen: divided by a sum with an epsilon, by a least sum, or not at all; times a scale.
+TEST(OpGradients, WeightsOfChosenExperts) {
+  const std::vector<float> chosen = {0, 3, 2, 1, 4, 0};
+  struct Division {
+    bool renormalize;
+    float eps, min;
+  };
+  for (const auto& [renormalize, eps, min] :
+       {Division{false, 0, 0}, Division{true, 0.25f, 0}, Division{true, 0, 100}, Division{true, 0, 1e-6f}}) {
+    RouterConfig router;
+    router.eps = eps;
+    router.min = min;
+    router.scale = 2.5f;
+    check_op({.inputs = {{3, 5}},
+              .run =
+                  [&](Pass& p, const Operands& o) {
+                    const Tensor places = p.tensor({3, 2});
+                    std::copy(chosen.begin(), chosen.end(), places.data);
+                    return chosen_weights(p, router, sigmoid(p, o.x[0]), places, renormalize);
+                  },
+              .formula =
+                  [&](const All& x) {
+                    Vector y(15);
+                    for (std::size_t t = 0; t < 3; ++t) {
+                      const auto score = [&](std::size_t r) {
+                        const Complex logit = x[0][t * 5 + static_cast<std::size_t>(chosen[t * 2 + r])];
+                        return 1.0 / (1.0 + std::exp(-logit));
+                      };
+                      const Complex sum = score(0) + score(1), least = static_cast<double>(min);
+                      const Complex total = (sum.real() > least.real() ? sum : least) + static_cast<double>(eps);
+                      for (std::size_t r = 0; r < 2; ++r) {
+                        y[t * 5 + static_cast<std::size_t>(chosen[t * 2 + r])] =
+                            2.5 * (renormalize ? score(r) / total : score(r));
+                      }
+                    }
+                    return y;
+                  }});
+  }
+}
+
 TEST(OpGradients, Losses) {
   const std::vector<std::int32_t> targets = {4, 0, 22, 4};
   for (const float smoothing : {0.0f, 0.1f, 1.0f}) {

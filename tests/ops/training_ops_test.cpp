@@ -133,7 +133,7 @@ TEST_F(TrainingOps, RouterLossesAndTheirGradients) {
   for (const bool over_layers : {false, true}) {
     const Tensor logits = known({kRows, kExperts});
     Pass p = pass(segments, one_);
-    const Tensor weights = softmax_rows(p, logits), chosen = choose_largest(p, weights, kChosen);
+    const Tensor weights = softmax_rows(p, logits), chosen = choose_experts(p, {}, weights, {}, kChosen);
     LossRequest loss;
     LossResult found;
     loss.balance = 0.7f;

@@ -178,12 +178,13 @@ SublayerKinds::Config read_ffn(ConfigReader& c) {
   read_fields(c, dense);
   MoeConfig moe;
   if (!c.has("n_experts")) return dense;
-  read_fields(c, moe);
   moe.expert = dense;
   if (const auto d_ff = c.optional_size(kSharedWidth.name)) {
     moe.shared = dense;
     moe.shared->d_ff = *d_ff;
   }
+  read_fields(c, moe);
+  read_fields(c, moe.router, "router");
   return moe;
 }
 
@@ -310,6 +311,7 @@ std::span<const std::string> tensor_names() {
         all.push_back(stack + own);
       }
       all.push_back(block + "mlp.router");
+      all.push_back(block + "mlp.correction");
       all.push_back(block + "mlp.shared_gate");
     }
     return all;
@@ -401,8 +403,12 @@ std::vector<OwnKeySection> own_config_keys() {
   for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);
   rows.add(Sublayer{DenseConfig()});
   rows.add(DenseConfig());
-  rows.add(MoeConfig());
+  MoeConfig moe;
+  moe.shared.emplace();
+  moe.router.groups = 2;
+  rows.add(moe);
   rows.add(kSharedWidth);
+  rows.add(moe.router, "router");
   sections.push_back({"Blocks of attention", rows.take()});
   rows.add(RecurrentConfig());
   rows.add(kRnnActivation);

@@ -101,37 +101,71 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
 Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in) {
   const Tensor& x = in.normed;
   const Tensor logits = p.tap(at(ExpertSite::router_logits), linear(p, w.router, x));
-  const Tensor weights = p.tap(at(ExpertSite::expert_weights), softmax_rows(p, logits));
-  const Tensor chosen = p.tap(at(ExpertSite::expert_indices), choose_largest(p, weights, c.top_k));
+  const bool is_softmax = c.router.score == RouterConfig::Score::softmax;
+  const Tensor scores = p.tap(at(ExpertSite::router_scores), is_softmax ? softmax_rows(p, logits) : sigmoid(p, logits));
+  const bool is_plain = c.router == RouterConfig();
+  const Tensor known = is_plain ? p.tap(at(ExpertSite::expert_weights), scores) : scores;
+  const Tensor chosen =
+      p.tap(at(ExpertSite::expert_indices), choose_experts(p, c.router, known, w.correction, c.top_k));
   const Slots slots = slots_of(chosen, c.n_experts, at(ExpertSite::expert_indices), p.shapes_only);
-  router_losses(p, logits, weights, chosen, at.stack);
-  const Tensor shares = shares_of(p, weights, chosen, c.renormalize);
+  if (p.training.loss != nullptr) {
+    router_losses(p, logits, is_softmax ? known : softmax_rows(p, logits), chosen, at.stack);
+  }
+  const Tensor weights =
+      is_plain ? known
+               : p.tap(at(ExpertSite::expert_weights), chosen_weights(p, c.router, known, chosen, c.renormalize));
+  const Tensor shares = shares_of(p, weights, chosen, is_plain && c.renormalize);
 
   const Tensor results = run_experts(p, at, c, w.experts, x, slots);
   Tensor out = mix_results(p, shares, results);
   if (c.shared) {
-    const Tensor gate = sigmoid(p, linear(p, w.shared_gate, x));
+    const auto gate = c.shared_gate ? std::optional(sigmoid(p, linear(p, w.shared_gate, x))) : std::nullopt;
     const Tensor y = ffn(p, sites_of(at, SiteId::kShared, c.shared->gated), *c.shared, w.shared, x);
-    out = add(p, out, multiply_rows(p, y, gate));
+    out = add(p, out, gate ? multiply_rows(p, y, *gate) : y);
   }
   return p.tap(at(FfnSite::mlp_proj), out);
 }
+
+namespace {
+
+void check(std::string_view where, const RouterConfig& c, std::int64_t n_experts, std::int64_t top_k) {
+  check_size(where, "groups of experts", c.groups, n_experts);
+  check_size(where, "groups of a token's experts", c.top_groups, c.groups);
+  const std::int64_t size = n_experts / c.groups;
+  const bool by_two = c.group_rank == RouterConfig::GroupRank::two_largest;
+  if (n_experts % c.groups != 0) {
+    throw BadInput(where, "expected groups of equally many experts, got {} experts in {} groups", n_experts, c.groups);
+  }
+  if (c.groups > 1 && by_two && size < 2) throw BadInput(where, "expected groups of at least two experts, got one");
+  if (top_k > c.top_groups * size) {
+    throw BadInput(where, "top_k: expected at most the {} experts of {} groups, got {}", c.top_groups * size,
+                   c.top_groups, top_k);
+  }
+  const bool is_positive = c.eps >= 0 && c.min >= 0 && std::isfinite(c.eps) && std::isfinite(c.min);
+  if (!is_positive || !std::isfinite(c.scale)) {
+    throw BadInput(where, "expected finite numbers of the router, got eps {}, min {}, scale {}", c.eps, c.min, c.scale);
+  }
+}
+
+}  // namespace
 
 void check(std::string_view where, const MoeConfig& c) {
   check_size(where, "n_experts", c.n_experts, kMaxExperts);
   check_size(where, "top_k", c.top_k, c.n_experts);
   check_size(where, "d_ff of an expert", c.expert.d_ff);
   if (c.shared) check_size(where, "d_ff of the shared expert", c.shared->d_ff);
+  check(where, c.router, c.n_experts, c.top_k);
 }
 
 void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d) {
   list.linear(w.router, at + ".router", c.n_experts, d.stream, false);
+  if (c.router.correction) list.add(w.correction, at + ".correction.bias", Shape{c.n_experts});
   for (std::size_t e = 0; e < w.experts.size(); ++e) {
     list_params(list, at + ".experts." + std::to_string(e), c.expert, w.experts[e], d);
   }
   if (!c.shared) return;
   list_params(list, at + ".shared", *c.shared, w.shared, d);
-  list.linear(w.shared_gate, at + ".shared_gate", 1, d.stream, false);
+  if (c.shared_gate) list.linear(w.shared_gate, at + ".shared_gate", 1, d.stream, false);
 }
 
 void tap_input(Pass& p, BlockSite at, const MoeConfig&, SublayerInput& in) { tap_stream(p, at(FfnSite::mlp_in), in); }
@@ -141,6 +175,10 @@ std::optional<double> gguf_word(const MoeConfig& c, std::string_view word) {
   if (word == "top_k") return static_cast<double>(c.top_k);
   if (word == "d_ff" || word == "d_ff_expert") return static_cast<double>(c.expert.d_ff);
   if (word == "shared_expert_intermediate_size" && c.shared) return static_cast<double>(c.shared->d_ff);
+  if (word == "expert_groups") return static_cast<double>(c.router.groups);
+  if (word == "top_groups") return static_cast<double>(c.router.top_groups);
+  if (word == "routed_scale") return static_cast<double>(c.router.scale);
+  if (word == "renormalize") return c.renormalize ? 1.0 : 0.0;
   return {};
 }
 

@@ -1,12 +1,12 @@
 // A mixture of experts: a feed-forward sublayer of many experts, of which each token uses a few.
 //
-//   x [T, d] ──┬── router ── softmax ── top-k ──▶ chosen [T, k], shares [T, k]
+//   x [T, d] ──┬── router ── score ── top-k ──▶ chosen [T, k], shares [T, k]                  (ops/route.h)
 //              │        ┌── expert 3 ◀── its rows of x, gathered  [n, d]
 //              ├────────┼── expert 7 ◀── …
 //              │        └── …                        out[t] = Σ_r shares[t, r] · expert_{chosen[t, r]}(x[t])
-//              └── shared expert · sigmoid(x · shared_gate)        added, if there is one
+//              └── shared expert [· sigmoid(x · shared_gate)]      added, if there is one
 //
-// Only the chosen experts are computed. The outputs of a token's experts are added by rank, largest weight first, so
+// Only the chosen experts are computed. The outputs of a token's experts are added by rank, the first choice first, so
 // that its result does not depend on the other tokens of the pass.
 #pragma once
 
@@ -14,6 +14,7 @@
 
 #include "model/mixers/experts/sites.h"
 #include "model/mixers/ffn/ffn.h"
+#include "ops/route.h"
 
 namespace vitrine {
 
@@ -21,12 +22,12 @@ inline constexpr std::int64_t kMaxExperts = 1 << 15;  ///< Of all layers; each h
 
 struct MoeParams {
   LinearParams router;  ///< `[n_experts, d_model]`
+  Param correction;     ///< `[n_experts]`, if the router has one.
   std::vector<FfnParams> experts;
   FfnParams shared;          ///< If there is a shared expert.
-  LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert.
+  LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert with a gate.
 };
 
-/// Weights are the softmax of the router's logits over all experts. A token uses its top_k experts by weight.
 struct MoeConfig {
   using Params = MoeParams;
   static constexpr std::string_view kName = "experts";
@@ -36,7 +37,9 @@ struct MoeConfig {
   DenseConfig expert;
   /// Divides the chosen weights by their sum, which equals a softmax over the chosen logits alone.
   bool renormalize = true;
-  std::optional<DenseConfig> shared;  ///< An expert that every token uses, times sigmoid(x · shared_gate).
+  std::optional<DenseConfig> shared;  ///< An expert that every token uses.
+  RouterConfig router{};
+  bool shared_gate = true;  ///< The shared expert is multiplied by sigmoid(x · shared_gate).
 
   bool operator==(const MoeConfig&) const = default;
 };
@@ -48,7 +51,12 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"renormalize", "divides the weights of the chosen by their sum"}, c.renormalize);
   visit(Field{"expert", "one expert"}, c.expert);
   visit(Field{"shared", "an expert that every token uses"}, c.shared);
+  if (c.shared) visit(Field{"shared_gate", "multiplies that expert by sigmoid(x · shared_gate)"}, c.shared_gate);
+  visit(Field{"router", "how the router scores, chooses and weighs"}, c.router);
 }
+
+/// Whether a parameter of this name only chooses experts, and is not trained by a gradient.
+constexpr bool is_correction(std::string_view name) { return name.ends_with(".mlp.correction.bias"); }
 
 inline MoeParams unset_params(const MoeConfig& c) {
   MoeParams params;

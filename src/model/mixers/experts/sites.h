@@ -7,6 +7,7 @@ namespace vitrine {
 
 enum class ExpertSite : std::uint8_t {
   router_logits,
+  router_scores,
   expert_weights,
   expert_indices,
   expert_tokens,
@@ -29,9 +30,19 @@ inline constexpr Dim d_fe{"d_fe"};
 inline constexpr auto kExpertSites = [] {
   using namespace dims;
   return std::to_array<SiteInfo>({
-      {SitePlace::ffn, kDefault, "mlp.hook_router_logits", {T, E}, "the router's score of each expert, before softmax"},
-      {SitePlace::ffn, kDefault, "mlp.hook_expert_weights", {T, E}, "softmax of the router logits, before top-k"},
-      {SitePlace::ffn, kDefault, "mlp.hook_expert_indices", {T, k}, "the chosen experts, highest weight first"},
+      {SitePlace::ffn, kDefault, "mlp.hook_router_logits", {T, E}, "the router's logit of each expert"},
+      {SitePlace::ffn,
+       kDefault,
+       "mlp.hook_router_scores",
+       {T, E},
+       "softmax or sigmoid of the router logits, before top-k"},
+      {SitePlace::ffn,
+       kDefault,
+       "mlp.hook_expert_weights",
+       {T, E},
+       "what multiplies the outputs of the chosen experts, 0 for the others; if the scores alone choose and weigh: "
+       "the scores, before top-k"},
+      {SitePlace::ffn, kDefault, "mlp.hook_expert_indices", {T, k}, "the chosen experts, highest rank first"},
       {SitePlace::ffn, kDefault, "mlp.experts.{e}.hook_tokens", {n}, "the rows routed to the expert"},
       {SitePlace::ffn, kDefault, "mlp.experts.{e}.hook_lora_gate", {n, d_fe}, "what adapters add to the gate", 72},
       {SitePlace::ffn,
