@@ -20,7 +20,7 @@ struct HttpConfig {
   AccessRules access;
   std::size_t max_connections = 4096;
   std::int64_t max_bodies = std::int64_t{256} << 20;  ///< Bytes of all bodies that are read and parsed at a time.
-  std::string access_log;  ///< A file; "": stderr.
+  std::string access_log;                             ///< A file; "": stderr.
   std::chrono::duration<double> drain_time = std::chrono::seconds(30);
   const std::atomic<bool>* interrupt = nullptr;  ///< Once true, the server accepts no more requests.
 };
