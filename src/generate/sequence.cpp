@@ -44,7 +44,8 @@ void check(const GenerateContext& context, const GenerateRequest& request) {
   }
   if (request.taps != nullptr) check_taps(context, request);
   if (!request.stop_strings.empty() && context.tokenizer == nullptr) {
-    throw BadInput("generate", "stop strings need a tokenizer");
+    throw BadInput("generate",
+                   "stop strings need a tokenizer: give --tokenizer (stop_strings of generation_config.json do, too)");
   }
   if (request.beam.n_beams == 1) return;
   if (request.sampling.temperature != 0) {

@@ -287,6 +287,15 @@ TEST(PublishedFolders, KeysOfGenerationAreReadOrNamed) {
     EXPECT_EQ(search(json.c_str()).refused, key);
     EXPECT_EQ(search(json.c_str(), {.allowed_config_keys = {key}}).refused, "");
   }
+  const char* const mixes = R"({"assistant_ensemble_weight": 0.5, "assistant_early_exit": 1})";
+  EXPECT_EQ(search(mixes).refused, "assistant_ensemble_weight") << "the assistant's logits count";
+  EXPECT_EQ(search(R"({"assistant_ensemble_weight": 0.5})").refused, "");
+  const auto stop_ids = [&](const char* json) {
+    folder.write(json, "generation_config.json");
+    return load_checkpoint(folder.path()).stop_ids;
+  };
+  EXPECT_THAT(stop_ids(R"({"top_k": 1})"), testing::ElementsAre(2)) << "that of config.json";
+  EXPECT_TRUE(stop_ids(R"({"eos_token_id": null})").empty()) << "nothing ends a text";
 }
 
 }  // namespace

@@ -137,6 +137,8 @@ std::vector<std::string> unsupported_keys(const Json& json, const SearchDefaults
        {"constraints", "dola_layers", "force_words_ids", "max_time", "token_healing", "watermarking_config"}) {
     refuse(key, is_set(key));
   }
+  refuse("assistant_ensemble_weight",
+         is_set("assistant_ensemble_weight") && (is_set("assistant_early_exit") || is_set("prompt_lookup_num_tokens")));
   refuse("diversity_penalty", is_set("diversity_penalty") && value("diversity_penalty") != 0);
   refuse("guidance_scale", is_set("guidance_scale") && value("guidance_scale") != 1);
   refuse("num_beam_groups", is_above("num_beam_groups", 1));
@@ -176,7 +178,7 @@ void read_special(const Json& json, std::int64_t vocab_size, const std::string& 
   if (!start.empty()) checkpoint.start_id = start.front();
   const auto pad = read_ids(json, "pad_token_id", vocab_size, where);
   if (!pad.empty()) checkpoint.pad_id = pad.front();
-  if (!eos.empty()) checkpoint.stop_ids = eos;
+  if (json.contains("eos_token_id")) checkpoint.stop_ids = eos;  // null: nothing ends a text
 }
 
 }  // namespace
