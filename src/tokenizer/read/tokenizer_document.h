@@ -47,6 +47,7 @@ struct TokenizerDocument {
   bool is_scored = false;      ///< The vocabulary is a list of [piece, score].
   std::vector<double> scores;  ///< By id, if is_scored.
   MergeList merges;
+  bool splits_special = false;  ///< A special token that is written in a text is text ("split_special_tokens").
 };
 
 constexpr std::size_t kMaxScoredPieces = std::size_t{1} << 19;     // twice the largest published
