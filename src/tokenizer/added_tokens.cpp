@@ -80,21 +80,21 @@ std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& p
   return tokens;
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) : tokens_(std::move(tokens)) {
-  std::vector<std::string> contents;  // normalized if the token is
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, bool splits_special)
+    : tokens_(std::move(tokens)), splits_special_(splits_special) {
   for (const AddedToken& token : tokens_) {
-    by_id_.emplace(token.id, contents.size());
-    contents.push_back(token.normalized && normalizer != nullptr ? (*normalizer)(token.content, nullptr)
-                                                                 : token.content);
+    by_id_.emplace(token.id, spellings_.size());
+    spellings_.push_back(token.normalized && normalizer != nullptr ? (*normalizer)(token.content, nullptr)
+                                                                   : token.content);
   }
-  // If normalization makes two contents equal, a special token takes precedence, then the earlier one.
+  // If normalization makes two spellings equal, a special token takes precedence, then the earlier one.
   std::unordered_set<std::string_view> known;
   std::vector<PrefixTrie::Key> raw, normalized;
   for (bool special : {true, false}) {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      if (tokens_[i].special != special || contents[i].empty()) continue;
-      if (tokens_[i].normalized && !known.insert(contents[i]).second) continue;
-      (tokens_[i].normalized ? normalized : raw).emplace_back(contents[i], static_cast<std::int32_t>(i));
+      if (tokens_[i].special != special || spellings_[i].empty()) continue;
+      if (tokens_[i].normalized && !known.insert(spellings_[i]).second) continue;
+      (tokens_[i].normalized ? normalized : raw).emplace_back(spellings_[i], static_cast<std::int32_t>(i));
     }
   }
   raw_ = PrefixTrie(std::move(raw));
@@ -106,13 +106,18 @@ const AddedToken* AddedTokens::find(std::int32_t id) const {
   return found == by_id_.end() ? nullptr : &tokens_[found->second];
 }
 
+const std::string* AddedTokens::spelling(std::int32_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &spellings_[found->second];
+}
+
 void AddedTokens::split(const PrefixTrie& trie, std::string_view all, const SpecialRule& rule, Text text,
                         Token token) const {
   std::size_t done = 0;  // everything before this offset has been passed on
   trie.each_match(all, [&](std::size_t begin, PrefixTrie::Match match) {
     std::size_t end = begin + match.length;
     const AddedToken& found = tokens_[static_cast<std::size_t>(match.value)];
-    if (found.special && !rule.recognizes(all.substr(begin, match.length))) return;
+    if (found.special && (splits_special_ || !rule.recognizes(all.substr(begin, match.length)))) return;
     if (found.single_word && (ends_with_word(all.substr(0, begin)) || starts_with_word(all.substr(end)))) return;
     if (found.lstrip) begin = std::max(space_at_end(all.substr(0, begin), std::min(begin, done)), done);
     if (found.rstrip) end += space_at_start(all.substr(end));

@@ -39,8 +39,8 @@ std::vector<AddedToken> parse_added_tokens(const Json& json, const PieceTable& p
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// `normalizer` may be null.
-  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
+  /// `normalizer` may be null. `splits_special`: special tokens are text, whatever a rule says.
+  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, bool splits_special = false);
 
   using Text = FunctionRef<void(std::string_view)>;
   using Token = FunctionRef<void(std::int32_t)>;
@@ -56,13 +56,17 @@ class AddedTokens {
   /// The added token with this id, or null.
   const AddedToken* find(std::int32_t id) const;
   const std::vector<AddedToken>& tokens() const { return tokens_; }
+  /// What a decoder gets for the token with this id: its content, normalized if the token is; null without the token.
+  const std::string* spelling(std::int32_t id) const;
 
  private:
   void split(const PrefixTrie& trie, std::string_view all, const SpecialRule& rule, Text text, Token token) const;
 
   std::vector<AddedToken> tokens_;
+  std::vector<std::string> spellings_;
   std::unordered_map<std::int32_t, std::size_t> by_id_;
   PrefixTrie raw_, normalized_;  // values: indices into tokens_
+  bool splits_special_ = false;
 };
 
 }  // namespace vitrine

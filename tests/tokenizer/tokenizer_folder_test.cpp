@@ -203,6 +203,75 @@ TEST_F(FolderTokenizer, GgufFilesHaveTheFoldersTokenizer) {
   EXPECT_THAT(written(270)->stop_ids(), testing::ElementsAre(266)) << "the folder's";
 }
 
+TEST_F(FolderTokenizer, ClassesThatAreNotBuiltAreRefused) {
+  write("spiece.model", unigram_model().file());
+  write("config.json", R"({"model_type": "camembert"})");
+  EXPECT_THAT([&] { ids("a"); }, ThrowsMessage<Unsupported>(HasSubstr("spiece.model of a CamembertTokenizer")));
+  configure(R"({"tokenizer_class": "XLNetTokenizerFast"})", "t5");
+  EXPECT_THAT([&] { ids("a"); }, ThrowsMessage<Unsupported>(HasSubstr("save_pretrained")));
+  EXPECT_THAT([&] { written(9); }, ThrowsMessage<Unsupported>(HasSubstr("XLNetTokenizer")));
+  write("tokenizer.json", kWords);
+  EXPECT_EQ(ids("A"), Ids{5}) << "the file as it is";
+  std::filesystem::remove(folder_ / "tokenizer.json");
+  configure(R"({"tokenizer_class": "OwnTokenizer"})", "own");
+  EXPECT_EQ(ids("a b"), (Ids{3, 4, 6})) << "no class of transformers: the model as it is";
+  write("vocab.json", R"({"a":0,"b":1})");
+  write("merges.txt", "#version: 0.2\n");
+  std::filesystem::remove(folder_ / "spiece.model");
+  configure(R"({"tokenizer_class": "CLIPTokenizer"})", "clip");
+  EXPECT_THAT([&] { ids("a"); }, ThrowsMessage<Unsupported>(HasSubstr("vocab.json of a CLIPTokenizer")));
+}
+
+TEST_F(FolderTokenizer, ClassOfTheModelType) {
+  write("tokenizer.json", kWords);
+  const auto class_name = [&](const std::string& config, const std::string& model_type) {
+    configure(config, model_type);
+    return read_tokenizer_folder(folder_.path()).class_name;
+  };
+  EXPECT_EQ(class_name("{}", "mbart50"), "MBart50Tokenizer");
+  EXPECT_EQ(class_name("{}", "florence2"), "RobertaTokenizer");
+  EXPECT_EQ(class_name(R"({"tokenizer_class": "LlamaTokenizer"})", "openvla"), "TokenizersBackend");
+  EXPECT_EQ(class_name(R"({"tokenizer_class": "PreTrainedTokenizerFast"})", "qwen2"), "Qwen2Tokenizer")
+      << "known to be wrong";
+  EXPECT_EQ(class_name(R"({"tokenizer_class": "PreTrainedTokenizerFast"})", "qwen3"), "TokenizersBackend");
+  configure(R"({"tokenizer_class": "ConvBertTokenizer", "do_lower_case": false})", "convbert");
+  EXPECT_EQ(ids("A é"), (Ids{2, 5, 7, 3})) << "only the tokens around the text are the class's";
+}
+
+TEST_F(FolderTokenizer, SplitSpecialTokens) {
+  write("tokenizer.json", kWords);
+  configure(R"({"tokenizer_class": "BertTokenizer", "split_special_tokens": true,
+                "added_tokens_decoder": {"9": {"content": "<k>", "special": false}}})",
+            "bert");
+  EXPECT_EQ(ids("A [MASK]<k>"), (Ids{2, 5, 1, 1, 1, 9, 3}));
+  write("vocab.json", R"({"<s>":0,"a":1,"b":2,"Ġ":3,"Ġa":4,"ab":5,"</s>":6})");
+  write("merges.txt", "#version: 0.2\nĠ a\na b\n");
+  std::filesystem::remove(folder_ / "tokenizer.json");
+  configure(R"({"tokenizer_class": "GPT2Tokenizer", "split_special_tokens": true, "unk_token": "</s>"})", "gpt2");
+  EXPECT_THAT([&] { written(9); }, ThrowsMessage<Unsupported>(HasSubstr("split_special_tokens")));
+}
+
+TEST_F(FolderTokenizer, NewTokensAreNumberedInTheOrderOfTheFile) {
+  write("tokenizer.json", kWords);
+  configure(R"({"extra_special_tokens": {"image_token": "<t>", "boi_token": "<k>"}})", "bert");
+  EXPECT_EQ(ids("<k><t>"), (Ids{2, 10, 9, 3}));
+  configure(R"({"video_token": "<t>", "image_token": "<k>", "model_specific_special_tokens": {"a_token": "<x>"}})",
+            "bert");
+  EXPECT_EQ(ids("<k><t>"), (Ids{2, 10, 9, 3}));
+  EXPECT_EQ(load_tokenizer(folder_.path())->vocab_size(), 11) << "<x> does not count";
+  configure(R"({"extra_special_tokens": ["<k>"]})", "bert");
+  write("special_tokens_map.json", R"({"extra_special_tokens": ["<t>", "<k>"]})");
+  EXPECT_EQ(ids("<t><k>"), (Ids{2, 10, 9, 3})) << "both lists";
+}
+
+TEST_F(FolderTokenizer, NormalizedTokensAreDecodedAsTheyAreSearchedFor) {
+  write("tokenizer.json", kWords);
+  configure(R"({"added_tokens_decoder": {"9": {"content": "AbC", "special": false}}})", "bert");
+  EXPECT_EQ(ids("aBc"), (Ids{2, 9, 3}));
+  EXPECT_EQ(text({9}), "abc");
+  EXPECT_EQ(load_tokenizer(folder_.path())->piece(9), "AbC");
+}
+
 TEST_F(FolderTokenizer, LengthsAndNames) {
   write("tokenizer.json", kWords);
   configure(R"({"tokenizer_class": "BertTokenizer", "model_max_length": 12, "sep_token": {"content": "a"}})", "bert");

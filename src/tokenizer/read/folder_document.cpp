@@ -39,12 +39,15 @@ class FolderReader {
     read_vocabulary(vocabulary, merges);
     Json& rest = document_.rest;
     Json known = is_tokenizer_json() ? rest.value("added_tokens", Json()) : Json();
-    if (rules_ != nullptr) use_rules();
+    const bool has_pipeline = is_tokenizer_json() && folder_.class_name == "ConvBertTokenizer";  // builds none itself
+    if (rules_ != nullptr && !has_pipeline) use_rules();
     read_names(known);
     if (folder_.vocabulary.ends_with("vocab.txt")) check_words();
-    AddedTokenList added(document_.pieces, rules_ == nullptr ? std::move(known) : Json(), folder_.vocabulary);
+    AddedTokenList added(document_.pieces, rules_ == nullptr || has_pipeline ? std::move(known) : Json(),
+                         folder_.vocabulary);
     add_tokens(added);
     rest["post_processor"] = post_processor(added);
+    document_.splits_special = config_.boolean("split_special_tokens", false);
     rest["added_tokens"] = added.take();
     document_.cleans_up = cleans_up();
     return std::move(document_);
@@ -104,34 +107,35 @@ Json charsmap_of(const Json& normalizer) {
 void FolderReader::read_vocabulary(std::span<const std::byte> vocabulary, std::string_view merges) {
   const std::string& path = folder_.vocabulary;
   const std::string_view text(reinterpret_cast<const char*>(vocabulary.data()), vocabulary.size());
-  const auto expect = [&](std::string_view model) {
-    if (rules_ != nullptr && rules_->model == model) return;
-    throw Unsupported(folder_.config_path, "tokenizer_class: {} of a {} is not supported",
+  const auto expect = [&](bool is_supported) {
+    if (is_supported) return;
+    throw Unsupported(folder_.config_path,
+                      "tokenizer_class: {} of a {} is not supported; save_pretrained of transformers' AutoTokenizer "
+                      "writes a tokenizer.json, which is",
                       path.substr(path.rfind('/') + 1), folder_.class_name);
   };
+  const auto has_model = [&](std::string_view model) { return rules_ != nullptr && rules_->model == model; };
+  expect(!is_refused(folder_));
   if (is_tokenizer_json()) {
     document_ = parse_tokenizer_document(text, path);
     charsmap_ = charsmap_of(document_.rest.value("normalizer", Json()));
   } else if (path.ends_with(".model")) {
+    expect(!has_model("WordPiece"));
     read_sentencepiece(vocabulary);
   } else if (path.ends_with("vocab.txt")) {
-    expect("WordPiece");
+    expect(has_model("WordPiece"));
     document_.pieces = parse_vocab_lines(text, path);
     document_.has_vocab = true;
     document_.rest = Json::object();
   } else {
     if (rules_ == nullptr) rules_ = find_tokenizer_class("GPT2Tokenizer");
-    expect("BPE");
+    expect(has_model("BPE"));
     document_ = parse_vocab_and_merges(text, path, merges, merges_of(path));
   }
 }
 
 void FolderReader::read_sentencepiece(std::span<const std::byte> file) {
   const SentencePieceModel model = parse_sentencepiece_model(file, folder_.vocabulary);
-  if (rules_ != nullptr && rules_->model == "WordPiece") {
-    throw Unsupported(folder_.config_path, "tokenizer_class: a SentencePiece model of a {} is not supported",
-                      folder_.class_name);
-  }
   control_pieces_.emplace();
   for (const VocabularyPiece& piece : model.pieces) {
     if (piece.type != PieceType::control && piece.type != PieceType::user_defined) continue;

@@ -315,6 +315,7 @@ GgufKeys document_keys(const TokenizerDocument& document, const std::string& pat
     }
   }
   check_model(source);
+  if (document.splits_special) refuse(path, "split_special_tokens");
   if (is_true(model, "byte_fallback")) return byte_fallback_keys(source, needs);
   if (!ends_in_byte_level(document.rest.value("pre_tokenizer", Json()))) refuse(path, "pieces that are not byte-level");
   return byte_level_keys(source, needs);

@@ -150,6 +150,9 @@ MarianConfig marian_config(const std::string& path) {
   if (options != nullptr && !options->empty()) {
     throw Unsupported(fields.where(), "sp_model_kwargs: options of the SentencePiece library are not supported");
   }
+  if (fields.boolean("split_special_tokens", false)) {
+    throw Unsupported(folder.config_path, "split_special_tokens of this class is not supported; set it to false");
+  }
   MarianConfig config;
   config.separate_vocabs = fields.boolean("separate_vocabs", false);
   const Json* cleans_up = fields.find("clean_up_tokenization_spaces");

@@ -260,33 +260,61 @@ constexpr std::pair<std::string_view, std::string_view> kSameClasses[] = {
     {"ConvBertTokenizer", "BertTokenizer"}, {"SqueezeBertTokenizer", "BertTokenizer"}, {"LayoutLMTokenizer", "BertTokenizer"},
     {"LxmertTokenizer", "BertTokenizer"}, {"DPRQuestionEncoderTokenizer", "BertTokenizer"}, {"BartTokenizer", "RobertaTokenizer"},
     {"LEDTokenizer", "RobertaTokenizer"}, {"LongformerTokenizer", "RobertaTokenizer"}, {"MvpTokenizer", "RobertaTokenizer"},
-    {"Phi3Tokenizer", "LlamaTokenizer"}, {"FNetTokenizer", "AlbertTokenizer"}};
+    {"Phi3Tokenizer", "LlamaTokenizer"}, {"DPRContextEncoderTokenizer", "BertTokenizer"}, {"CodeGenTokenizer", "GPT2Tokenizer"}};
 
 /// The model types of a class, separated and surrounded by spaces.
 constexpr std::pair<std::string_view, std::string_view> kModelTypes[] = {
-    {"TokenizersBackend", " aria bigbird_pegasus flex_olmo glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe got_ocr2 gpt_bigcode granite granitemoe granitemoehybrid granitemoeshared kimi_k25 kimi_linear mimo_v2_flash ministral ministral3 mistral mistral3 mixtral nystromformer olmo2 olmo3 olmo_hybrid pegasus_x persimmon pixtral stablelm umt5 voxtral xlm-roberta-xl internlm2 hyperclovax fuyu minicpm3 minimax_m2 phi3_v h2ovl_chat llava hyperclovax_vlm phi3 arctic ernie4_5 nemotron internlm3 llava_next smolvlm nvfp4 molmo modernbert-decoder minicpmv modernbert iquestcoder ernie4_5_moe phimoe chatlm molmo2 step3_vl opencua jamba vipllava "},
-    {"BertTokenizer", " align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git layoutlm megatron-bert nezha nomic_bert qdqbert realm retribert squeezebert visual_bert "},
+    {"TokenizersBackend", " EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr ernie4_5 ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr got_ocr2 gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 iquestcoder jamba kimi_k25 kimi_linear kosmos-2 llava llava_next mimo_v2_flash minicpm3 minicpm_ocr minicpmv minicpmv4_6 minicpmv4_7 minimax_m2 ministral ministral3 mistral mistral3 mistral_large4 mixtral modernbert modernbert-decoder molmo molmo2 nemo_speechlm nemotron nvfp4 nystromformer olmo2 olmo3 olmo_hybrid omniasr opencua openvla paddleocr_vl pegasus_x persimmon phi3 phi3_v phimoe pix2struct pixtral pocket_tts smolvlm stablelm step3_vl umt5 vipllava voxtral voxtral_realtime xlm-roberta-xl "},
+    {"BertTokenizer", " align bark bert blip bros chinese_clip convbert distilbert dpr electra ernie flava git grounding-dino layoutlm lxmert megatron-bert mm-grounding-dino mobilebert nezha nomic_bert qdqbert realm retribert squeezebert tvp vilt visual_bert "},
     {"MPNetTokenizer", " mpnet "},
-    {"GPT2Tokenizer", " blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip jais2 opt phi starcoder2 "},
-    {"RobertaTokenizer", " bart bridgetower data2vec-text ibert lilt longformer mega mra roberta roberta-prelayernorm "},
+    {"GPT2Tokenizer", " blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip instructblipvideo jais2 opt phi starcoder2 "},
+    {"RobertaTokenizer", " bart bridgetower clap data2vec-text florence2 ibert led lilt longformer mega mra mvp roberta roberta-prelayernorm "},
     {"GPTNeoXTokenizer", " falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm "},
     {"CohereTokenizer", " aya_vision cohere cohere2 "},
-    {"Qwen2Tokenizer", " internvl qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe "},
+    {"Qwen2Tokenizer", " audioflamingo3 colqwen2 cosmos3_omni dots3_note fun_asr_nano hunyuan_vl internvl lighton_ocr moss_transcribe_diarize ovis2 qianfan_ocr qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice "},
     {"Qwen3_5Tokenizer", " qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp "},
     {"LlamaTokenizer", " idefics idefics2 "},
-    {"GemmaTokenizer", " gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 t5gemma "},
-    {"NllbTokenizer", " nllb-moe "},
-    {"T5Tokenizer", " mt5 musicgen switch_transformers t5 "},
-    {"XLMRobertaTokenizer", " gte jina_embeddings_v3 trocr xlm-roberta xmod "},
+    {"CodeLlamaTokenizer", " code_llama "},
+    {"GemmaTokenizer", " diffusion_gemma gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 t5gemma zaya "},
+    {"NllbTokenizer", " nllb nllb-moe "},
+    {"T5Tokenizer", " mt5 musicgen musicgen_melody switch_transformers t5 "},
+    {"XLMRobertaTokenizer", " gte jina_embeddings_v3 metaclip_2 trocr xlm-roberta xmod "},
     {"MBartTokenizer", " mbart "},
+    {"MBart50Tokenizer", " mbart50 "},
     {"AlbertTokenizer", " albert yoso "},
     {"DebertaV2Tokenizer", " deberta-v2 "},
     {"PegasusTokenizer", " pegasus "},
     {"M2M100Tokenizer", " m2m_100 "},
     {"MarianTokenizer", " marian "}};
 
+/// The classes that are not built here, and their model types.
+constexpr std::pair<std::string_view, std::string_view> kOtherClasses[] = {
+    {"BarthezTokenizer", " barthez "}, {"BartphoTokenizer", " bartpho "}, {"BertGenerationTokenizer", " bert-generation "},
+    {"BertJapaneseTokenizer", " bert-japanese "}, {"BertweetTokenizer", " bertweet "}, {"BigBirdTokenizer", " big_bird "},
+    {"BioGptTokenizer", " biogpt "}, {"BlenderbotSmallTokenizer", " blenderbot-small "}, {"BlenderbotTokenizer", " blenderbot "},
+    {"ByT5Tokenizer", " byt5 "}, {"CLIPTokenizer", " aimv2 clip clipseg groupvit omdet-turbo oneformer owlv2 owlvit sam3 sam3_video xclip "},
+    {"CTRLTokenizer", " ctrl "}, {"CamembertTokenizer", " camembert "}, {"CanineTokenizer", " canine "}, {"ClvpTokenizer", " clvp "},
+    {"CpmAntTokenizer", " cpmant "}, {"CpmTokenizer", " cpm "}, {"DPRReaderTokenizer", ""}, {"DebertaTokenizer", " deberta "},
+    {"DiaTokenizer", " dia "}, {"EsmTokenizer", " esm "}, {"EsmcTokenizer", " esmc esmfold2 "}, {"FNetTokenizer", " fnet "},
+    {"FSMTTokenizer", " fsmt "}, {"FastSpeech2ConformerTokenizer", ""}, {"FlaubertTokenizer", " flaubert "}, {"FunnelTokenizer", " funnel "},
+    {"GPTNeoXJapaneseTokenizer", " gpt_neox_japanese "}, {"GPTSw3Tokenizer", " gpt-sw3 "}, {"HerbertTokenizer", " herbert "},
+    {"LasrTokenizer", " lasr_ctc lasr_encoder "}, {"LayoutLMv2Tokenizer", " layoutlmv2 "}, {"LayoutLMv3Tokenizer", " layoutlmv3 "},
+    {"LayoutXLMTokenizer", " layoutxlm "}, {"LukeTokenizer", " luke "}, {"MLukeTokenizer", " mluke "}, {"MarkupLMTokenizer", " markuplm "},
+    {"MgpstrTokenizer", " mgp-str "}, {"MyT5Tokenizer", " myt5 "}, {"NougatTokenizer", " nougat pp_formulanet "},
+    {"OpenAIGPTTokenizer", " openai-gpt "}, {"PLBartTokenizer", " plbart "},
+    {"ParakeetTokenizer", " granite_speech5_ctc nemotron3_5_asr nemotron_asr_streaming omniasr_ctc parakeet_ctc parakeet_rnnt parakeet_tdt "},
+    {"PerceiverTokenizer", " perceiver "}, {"PhobertTokenizer", " phobert "}, {"Pop2PianoTokenizer", ""}, {"ProphetNetTokenizer", " prophetnet "},
+    {"RagTokenizer", " rag "}, {"ReformerTokenizer", " reformer "}, {"RemBertTokenizer", " rembert "}, {"RoCBertTokenizer", " roc_bert "},
+    {"RoFormerTokenizer", " roformer "}, {"SeamlessM4TTokenizer", " seamless_m4t seamless_m4t_v2 "}, {"Siglip2Tokenizer", " siglip2 "},
+    {"SiglipTokenizer", " siglip "}, {"Speech2TextTokenizer", " speech_to_text "}, {"SpeechT5Tokenizer", " speecht5 "},
+    {"SplinterTokenizer", " splinter "}, {"TapasTokenizer", " tapas "}, {"Tipsv2Tokenizer", " tipsv2 "}, {"UdopTokenizer", " udop "},
+    {"VideoPrismTokenizer", " videoprism "}, {"VitsTokenizer", " vits "},
+    {"Wav2Vec2CTCTokenizer", " data2vec-audio hubert unispeech unispeech-sat wav2vec2 wav2vec2-bert wav2vec2-conformer "},
+    {"Wav2Vec2PhonemeCTCTokenizer", " wav2vec2_phoneme "}, {"WhisperTokenizer", " whisper "}, {"XGLMTokenizer", " xglm "}, {"XLMTokenizer", " xlm "},
+    {"XLNetTokenizer", " xlnet "}};
+
 constexpr std::string_view kMisnamed =
-    " arctic chatlm ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua phi3 phi3_v phimoe qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp smolvlm step3_vl vipllava ";
+    " arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3 phi3_v phimoe qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava ";
 // clang-format on
 
 bool has_word(std::string_view list, std::string_view word) {
@@ -313,7 +341,15 @@ std::string_view tokenizer_class_of(std::string_view model_type) {
   for (const auto& [name, types] : kModelTypes) {
     if (has_word(types, model_type)) return name;
   }
+  for (const auto& [name, types] : kOtherClasses) {
+    if (has_word(types, model_type)) return name;
+  }
   return "";
+}
+
+bool is_other_tokenizer_class(std::string_view name) {
+  return std::any_of(std::begin(kOtherClasses), std::end(kOtherClasses),
+                     [&](const auto& other) { return other.first == name; });
 }
 
 bool is_misnamed(std::string_view model_type) { return has_word(kMisnamed, model_type); }

@@ -42,6 +42,9 @@ struct TokenizerClass {
 /// has no pipeline of its own here.
 const TokenizerClass* find_tokenizer_class(std::string_view name);
 
+/// Whether transformers has a class of this name that is not built here: only its tokenizer.json can be used.
+bool is_other_tokenizer_class(std::string_view name);
+
 /// The codes of M2M-100's languages, in the order of their ids; `set` is "m2m100" or "wmt21".
 std::vector<std::string> m2m100_languages(std::string_view set);
 

@@ -48,6 +48,7 @@ struct TokenizerDocument {
   std::vector<double> scores;  ///< By id, if is_scored.
   MergeList merges;
   bool cleans_up = false;  ///< Tokenizer::cleans_up()
+  bool splits_special = false;  ///< A special token that is written in a text is text ("split_special_tokens").
 };
 
 constexpr std::size_t kMaxScoredPieces = std::size_t{1} << 19;     // twice the largest published

@@ -19,11 +19,29 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-/// The object of a file; an empty one without the file.
-Json object_of(const fs::path& path) {
+/// Records the keys of the outermost objects in the order of the text, in which tokens are numbered.
+class OrderedReader : public JsonBuilder {
+ public:
+  using JsonBuilder::JsonBuilder;
+  bool key(string_t& name) override {
+    if (depth() <= 2) names_.push_back(name);
+    return JsonBuilder::key(name);
+  }
+  std::vector<std::string> take_names() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// The object of a file; an empty one without the file. `names`: its keys and those of the objects in it, in order.
+Json object_of(const fs::path& path, std::vector<std::string>* names = nullptr) {
   if (!is_file(path)) return Json::object();
-  Json json = parse_json(MappedFile::open(path.string())->text(), path.string());
-  if (!json.is_object()) throw BadCheckpoint(path.string(), "expected a JSON object, got {}", json.type_name());
+  const std::string where = path.string();
+  OrderedReader reader(where);
+  reader.parse(MappedFile::open(where)->text());
+  Json json = reader.take();
+  if (!json.is_object()) throw BadCheckpoint(where, "expected a JSON object, got {}", json.type_name());
+  if (names != nullptr) *names = reader.take_names();
   return json;
 }
 
@@ -31,6 +49,14 @@ Json object_of(const fs::path& path) {
 Json list_of(const Json& config, const char* key) {
   const auto found = config.find(key);
   return found == config.end() || !found->is_array() ? Json::array() : *found;
+}
+
+/// A list and the entries of another that it lacks.
+Json joined(Json list, const Json& more) {
+  for (const Json& entry : more) {
+    if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
+  }
+  return list;
 }
 
 std::string without_fast(std::string name) {
@@ -57,10 +83,10 @@ std::string class_of(const TokenizerFolder& folder, const Json& model, bool is_b
   const std::string registered(tokenizer_class_of(type));
   // Llama 3's files name LlamaTokenizer, which is not byte-level.
   const bool is_llama_3 = named == "LlamaTokenizer" && !is_misnamed(type) && is_byte_level;
-  if (is_llama_3 || is_backend(named)) return "TokenizersBackend";
-  if (named.empty() || registered.empty() || registered == named) return named.empty() ? registered : named;
-  if (registered == "TokenizersBackend") return registered;
-  return is_misnamed(type) ? registered : named;
+  if (is_llama_3) return "TokenizersBackend";
+  if (named.empty() || (is_misnamed(type) && registered != "TokenizersBackend")) return registered;
+  if (is_backend(named)) return "TokenizersBackend";
+  return registered == "TokenizersBackend" ? registered : named;
 }
 
 /// Whether the class is byte-level. A tokenizer.json that is not like its class is used as it is. (transformers does
@@ -105,6 +131,7 @@ void read_added_tokens(const TokenizerFiles& files, TokenizerFolder& folder) {
   } else {
     for (const auto& [key, value] : files.special_tokens_map.items()) {
       Json token = value;
+      if (key == "extra_special_tokens" && token.is_array()) token = joined(list_of(folder.config, key.c_str()), token);
       if (token.is_object() && token.contains("content")) token["special"] = true;
       folder.config[key] = std::move(token);
     }
@@ -137,11 +164,39 @@ constexpr std::pair<const char*, const char*> kInfillTokens[] = {{"prefix_token"
                                                                  {"eot_token", "\u2581<EOT>"},
                                                                  {"fill_token", "<FILL_ME>"}};
 
-/// The tokens of kTokenRoles, with the defaults of the class, followed by those of other names.
-void name_tokens(TokenizerFolder& folder) {
+/// The tokens of other names than kTokenRoles, in the order in which transformers numbers them: objects, texts, the
+/// entries of "extra_special_tokens"; those of "model_specific_special_tokens" count only without texts and entries.
+std::vector<std::pair<std::string, Json>> other_tokens(const Json& config, const std::vector<std::string>& order) {
+  std::vector<std::pair<std::string, Json>> objects, texts, stored;
+  const auto add_sorted = [&](const Json& object, auto&& add) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : object.items()) names.push_back(name);
+    const auto place = [&](const std::string& name) { return std::find(order.begin(), order.end(), name); };
+    std::stable_sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+    for (const std::string& name : names) add(name, object[name]);
+  };
   const auto is_role = [](const std::string& key) {
     return std::find(kTokenRoles.begin(), kTokenRoles.end(), key) != kTokenRoles.end();
   };
+  add_sorted(config, [&](const std::string& name, const Json& value) {
+    if (!name.ends_with("_token") || is_role(name)) return;
+    if (value.is_string()) texts.emplace_back(name, value);
+    if (value.is_object() && value.contains("content")) objects.emplace_back(name, value);
+  });
+  const auto add_entries = [&](const char* key, std::vector<std::pair<std::string, Json>>& list) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_object()) return;
+    add_sorted(*found, [&](const std::string& name, const Json& value) { list.emplace_back(name, value); });
+  };
+  add_entries("extra_special_tokens", texts);
+  add_entries("model_specific_special_tokens", stored);
+  const auto& specific = texts.empty() ? stored : texts;
+  objects.insert(objects.end(), specific.begin(), specific.end());
+  return objects;
+}
+
+/// The tokens of kTokenRoles, with the defaults of the class, followed by those of other names.
+void name_tokens(const std::vector<std::string>& order, TokenizerFolder& folder) {
   for (std::size_t i = 0; i < kTokenRoles.size(); ++i) {
     const auto found = folder.config.find(kTokenRoles[i]);
     const char* const usual = folder.rules == nullptr ? nullptr : folder.rules->roles[i];
@@ -165,16 +220,8 @@ void name_tokens(TokenizerFolder& folder) {
   const auto is_known = [&](const std::string& key) {
     return std::any_of(folder.named.begin(), folder.named.end(), [&](const auto& named) { return named.first == key; });
   };
-  for (const auto& [key, value] : folder.config.items()) {
-    const bool is_token = value.is_string() || (value.is_object() && value.contains("content"));
-    if (key.ends_with("_token") && !is_role(key) && !is_known(key) && is_token) folder.named.emplace_back(key, value);
-  }
-  for (const char* key : {"extra_special_tokens", "model_specific_special_tokens"}) {
-    const auto found = folder.config.find(key);
-    if (found == folder.config.end() || !found->is_object()) continue;
-    for (const auto& [name, value] : found->items()) {
-      if (!is_known(name)) folder.named.emplace_back(name, value);
-    }
+  for (auto& [name, value] : other_tokens(folder.config, order)) {
+    if (!is_known(name)) folder.named.emplace_back(name, std::move(value));
   }
 }
 
@@ -199,12 +246,15 @@ Json added_token(const Json& token, std::string_view where, std::string_view wha
 }
 
 TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& vocabulary) {
-  const auto file = [&](const char* name) { return object_of(fs::path(path) / name); };
+  std::vector<std::string> order;
+  const auto file = [&](const char* name, std::vector<std::string>* names = nullptr) {
+    return object_of(fs::path(path) / name, names);
+  };
   const std::string found = vocabulary.empty() ? vocabulary_of(path) : vocabulary;
   const bool is_byte_level = found.ends_with("tokenizer.json") &&
                              MappedFile::open(found)->text().find("\"ByteLevel\"") != std::string_view::npos;
-  TokenizerFiles files = {file("tokenizer_config.json"), file("special_tokens_map.json"), file("added_tokens.json"),
-                          file("config.json")};
+  TokenizerFiles files = {file("tokenizer_config.json", &order), file("special_tokens_map.json"),
+                          file("added_tokens.json"), file("config.json"), std::move(order)};
   TokenizerFolder folder = make_tokenizer_folder(path, found, std::move(files), is_byte_level);
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
     folder.is_configured |= is_file(fs::path(path) / name);
@@ -233,14 +283,18 @@ TokenizerFolder make_tokenizer_folder(const std::string& path, const std::string
     folder.rules = nullptr;
   }
   read_added_tokens(files, folder);
-  name_tokens(folder);
+  name_tokens(files.config_order, folder);
   return folder;
+}
+
+bool is_refused(const TokenizerFolder& folder) {
+  return !folder.vocabulary.ends_with("tokenizer.json") && is_other_tokenizer_class(folder.class_name);
 }
 
 bool is_plain(const TokenizerFolder& folder) {
   const bool is_tiktoken = folder.vocabulary.ends_with(".model") &&
                            !MappedFile::open(folder.vocabulary)->text().starts_with('\n');  // not SentencePiece
-  return is_tiktoken || (!folder.is_configured && folder.rules == nullptr);
+  return is_tiktoken || (!folder.is_configured && folder.rules == nullptr && !is_refused(folder));
 }
 
 std::optional<std::int64_t> model_max_length(const TokenizerFolder& folder) {

@@ -40,6 +40,7 @@ struct TokenizerFiles {
   Json special_tokens_map = Json::object();  ///< special_tokens_map.json
   Json added_tokens = Json::object();        ///< added_tokens.json
   Json model = Json::object();               ///< config.json
+  std::vector<std::string> config_order{};   ///< The keys of `config` and of the objects in it, as its text has them.
 };
 
 /// Throws BadCheckpoint if a file is malformed. The vocabulary itself is not read. `vocabulary`: this file, not the one
@@ -57,6 +58,10 @@ TokenizerDocument folder_document(const TokenizerFolder& folder);
 /// The same for the contents of the vocabulary's file, and of merges.txt if it is a vocab.json.
 TokenizerDocument folder_document(const TokenizerFolder& folder, std::span<const std::byte> vocabulary,
                                   std::string_view merges);
+
+/// Whether the vocabulary is no tokenizer.json and its class is not built here. folder_document then throws
+/// Unsupported.
+bool is_refused(const TokenizerFolder& folder);
 
 /// Whether nothing but the file of the vocabulary defines the tokenizer.
 bool is_plain(const TokenizerFolder& folder);

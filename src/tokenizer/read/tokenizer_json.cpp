@@ -74,7 +74,8 @@ class JsonTokenizer final : public Tokenizer {
   PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const override;
   void encode_text(std::string_view text, Job& job) const;
   std::string_view piece_view(std::int32_t id) const;
-  bool is_control(std::int32_t id) const;  ///< Whether `id` is a special added token, which decoding omits.
+  std::string_view spelling(std::int32_t id) const;  ///< What the decoder gets.
+  bool is_control(std::int32_t id) const;            ///< Whether `id` is a special added token, which decoding omits.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
   void encode_word(std::string_view word, Job& job) const;
@@ -203,26 +204,31 @@ std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
   return added != nullptr ? std::string_view(added->content) : parts_.model->pieces().piece(id);
 }
 
+std::string_view JsonTokenizer::spelling(std::int32_t id) const {
+  const std::string* added = parts_.added.spelling(id);
+  return added != nullptr ? std::string_view(*added) : piece_view(id);
+}
+
 bool JsonTokenizer::is_control(std::int32_t id) const {
   const AddedToken* added = parts_.added.find(id);
   return added != nullptr && added->special;
 }
 
 std::string JsonTokenizer::bytes(std::int32_t id) const {
-  const std::string_view piece = piece_view(id);
+  const std::string_view piece = spelling(id);
   if (is_control(id)) return "";
   return parts_.decoder(piece, {false, {}});
 }
 
 std::string JsonTokenizer::spelled_after(std::optional<std::int32_t> previous, std::int32_t id) const {
-  const std::string_view piece = piece_view(id);
-  return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
+  const std::string_view piece = spelling(id);
+  return parts_.decoder(piece, {!previous, previous ? spelling(*previous) : std::string_view()});
 }
 
 std::string JsonTokenizer::bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const {
-  const std::string_view piece = piece_view(id);
+  const std::string_view piece = spelling(id);
   if (is_control(id)) return "";
-  return parts_.decoder(piece, {!previous, previous ? piece_view(*previous) : std::string_view()});
+  return parts_.decoder(piece, {!previous, previous ? spelling(*previous) : std::string_view()});
 }
 
 /// Throws unless the ids that a template adds are those of tokens.
@@ -257,7 +263,8 @@ std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document,
   auto normalizer = parse_normalizer(part("normalizer"), path);
   auto pre_tokenizers = parse_pre_tokenizers(part("pre_tokenizer"), path);
   auto model = parse_subword_model(document, path);
-  AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get());
+  AddedTokens added(parse_added_tokens(part("added_tokens"), model->pieces(), path), normalizer.get(),
+                    document.splits_special);
   PostProcessor post_processor = parse_post_processor(part("post_processor"), path);
   check_template(post_processor, model->pieces().size(), added, path);
   auto tokenizer = std::make_unique<JsonTokenizer>(
