@@ -264,6 +264,21 @@ TEST_F(FolderTokenizer, NewTokensAreNumberedInTheOrderOfTheFile) {
   EXPECT_EQ(ids("<t><k>"), (Ids{2, 10, 9, 3})) << "both lists";
 }
 
+TEST_F(FolderTokenizer, NullInTheConfiguration) {
+  write("sentencepiece.bpe.model", unigram_model().file());
+  configure(R"({"tokenizer_class": "XLMRobertaTokenizer", "pad_token": null})", "xlm-roberta");
+  EXPECT_EQ(ids("<pad>"), (Ids{0, 5, 3, 6, 3, 2})) << "no token";
+  EXPECT_EQ(load_tokenizer(folder_.path())->piece(1), "None");
+  configure(R"({"tokenizer_class": "XLMRobertaTokenizer", "add_prefix_space": null})", "xlm-roberta");
+  EXPECT_EQ(ids("a b"), (Ids{0, 6, 7, 2}));
+  configure(R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 2, "extra_special_tokens": null})", "t5");
+  EXPECT_EQ(ids("a <extra_id_0>"), (Ids{3, 4, 8, 2})) << "a piece, and no token";
+  write("sentencepiece.bpe.model", bpe_model().file());
+  configure(R"({"tokenizer_class": "NllbTokenizer", "eos_token": "<unk>", "extra_special_tokens": ["eng_Latn"]})",
+            "m2m_100");
+  EXPECT_THAT([&] { ids("a"); }, ThrowsMessage<Unsupported>(HasSubstr("\"<unk>\" twice")));
+}
+
 TEST_F(FolderTokenizer, NormalizedTokensAreDecodedAsTheyAreSearchedFor) {
   write("tokenizer.json", kWords);
   configure(R"({"added_tokens_decoder": {"9": {"content": "AbC", "special": false}}})", "bert");

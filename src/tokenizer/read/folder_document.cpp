@@ -233,6 +233,8 @@ std::vector<Json> FolderReader::special_tokens() const {
     append(*extra);
     return tokens;
   }
+  if (config_.is_null("extra_special_tokens") && (rules_ == nullptr || rules_->order != PieceOrder::nllb))
+    return tokens;
   const Json* const additional = config_.find("additional_special_tokens");
   if (control_pieces_) {
     tokens = *control_pieces_;

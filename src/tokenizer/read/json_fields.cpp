@@ -17,6 +17,11 @@ const Json* JsonFields::find(std::string_view key) const {
   return found == json_.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool JsonFields::is_null(std::string_view key) const {
+  const auto found = json_.find(std::string(key));
+  return found != json_.end() && found->is_null();
+}
+
 void JsonFields::wrong(std::string_view key, std::string_view expected) const {
   const Json* value = find(key);
   throw BadCheckpoint(where_, "expected {} as \"{}\" of {}, got {}", expected, key, what_,

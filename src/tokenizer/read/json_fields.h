@@ -18,7 +18,9 @@ class JsonFields {
   /// `what` names the object in errors. Throws BadCheckpoint if `json` is not an object. Keeps references to all three.
   JsonFields(const Json& json, std::string_view what, std::string_view where);
 
-  const Json* find(std::string_view key) const;  ///< Returns null if missing.
+  const Json* find(std::string_view key) const;
+  bool is_null(
+      std::string_view key) const;  ///< Whether the key is there, with the value null.  ///< Returns null if missing.
   const Json& at(std::string_view key) const;
 
   std::string string(std::string_view key) const;

@@ -18,7 +18,9 @@ constexpr std::int64_t kMaxNumbered = 1 << 16;  // pieces that extra_ids or offs
 
 using Scored = std::pair<std::string, double>;
 
+/// The piece of a token. transformers names that of a token that is null "None".
 std::string token_of(const JsonFields& config, const char* key, const char* usual) {
+  if (config.is_null(key)) return "None";
   const Json* token = config.find(key);
   return token == nullptr ? usual : token_text(*token, config.where());
 }
@@ -61,6 +63,14 @@ std::vector<Scored> ordered(const SentencePieceModel& model, const TokenizerClas
       break;
     case PieceOrder::nllb:
       pieces = fairseq_tokens(config, "bos_token");
+      for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
+        const auto is_it = [&](const Scored& other) { return other.first == piece->first; };
+        if (std::none_of(pieces.begin(), piece, is_it)) continue;
+        throw Unsupported(config.where(),
+                          "expected four tokens as bos_token, pad_token, eos_token and unk_token, got "
+                          "\"{}\" twice",
+                          piece->first);
+      }
       break;
     case PieceOrder::pegasus:
       pieces = pegasus_tokens(config);

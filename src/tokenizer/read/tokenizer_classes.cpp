@@ -168,10 +168,15 @@ Json gemma(const JsonFields& config, const Json&) {
 
 Json precompiled(const Json& charsmap) { return {{"type", "Precompiled"}, {"precompiled_charsmap", charsmap}}; }
 
+/// A flag; null is false, as in Python.
+bool flag(const JsonFields& config, const char* key, bool usual) {
+  return config.boolean(key, usual && !config.is_null(key));
+}
+
 Json nllb(const JsonFields& config, const Json& charsmap) {
   const Json normalizer = charsmap.is_null() ? Json() : normalizers({precompiled(charsmap), single_spaces()});
   return pipeline(normalizer, metaspace("always"), metaspace("always"),
-                  {{"fuse_unk", true}, {"unk_token", unk_of(config, "<unk>")}});
+                  {{"fuse_unk", true}, {"unk_token", unk_of(config, config.is_null("unk_token") ? "None" : "<unk>")}});
 }
 
 /// A unigram model whose texts are divided at white space.
@@ -179,9 +184,7 @@ Json unigram(Json normalizer, const char* scheme, unsigned unk) {
   return pipeline(std::move(normalizer), pre_tokenizers({step("WhitespaceSplit"), metaspace(scheme)}),
                   metaspace(scheme), {{"unk_id", unk}, {"byte_fallback", false}});
 }
-const char* scheme_of(const JsonFields& config) {
-  return config.boolean("add_prefix_space", true) ? "always" : "never";
-}
+const char* scheme_of(const JsonFields& config) { return flag(config, "add_prefix_space", true) ? "always" : "never"; }
 
 Json t5(const JsonFields&, const Json& charsmap) {
   return unigram(charsmap.is_null() ? Json() : precompiled(charsmap), "always", 2);
@@ -197,7 +200,7 @@ Json albert(const JsonFields& config, const Json& charsmap) {
     steps.push_back(step("NFKD"));
     steps.push_back(step("StripAccents"));
   }
-  if (config.boolean("do_lower_case", true)) steps.push_back(step("Lowercase"));
+  if (flag(config, "do_lower_case", true)) steps.push_back(step("Lowercase"));
   if (!charsmap.is_null()) steps.push_back(precompiled(charsmap));
   return unigram(normalizers(std::move(steps)), scheme_of(config), 1);
 }
@@ -223,7 +226,7 @@ Json deberta_v2(const JsonFields& config, const Json&) {
   steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
   Json words = Json::array();
   if (config.boolean("split_by_punct", false)) words.push_back({{"type", "Punctuation"}, {"behavior", "Isolated"}});
-  const char* const scheme = config.boolean("add_prefix_space", true) ? "always" : "first";
+  const char* const scheme = flag(config, "add_prefix_space", true) ? "always" : "first";
   words.push_back(metaspace(scheme));
   return pipeline(
       normalizers(std::move(steps)), pre_tokenizers(std::move(words)), metaspace(scheme),
