@@ -38,6 +38,7 @@ void run_grad(const GradOptions& o) {
     });
   }
 
+  model.refuse_placeholders(session.ids);
   Arena arena;
   Pass pass = session.make_pass(session.context(o), arena);
   const double mean = backward_from_targets(session, pass, gradients);

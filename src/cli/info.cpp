@@ -64,15 +64,12 @@ InfoRequest request_of(const InfoOptions& o, const Subject& s) {
 
 /// Whether a folder has a config.json but no weights yet.
 bool is_bare(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path + "/config.json", error)) return false;
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
-    for (const char* ending : {".safetensors", ".bin", ".index.json"}) {
-      if (name.ends_with(ending)) return false;
-    }
-  }
-  return !error;
+  const auto has = [&](const char* name) {
+    std::error_code error;
+    return std::filesystem::exists(path + "/" + name, error) || error;
+  };
+  return has("config.json") && !has("model.safetensors") && !has("model.safetensors.index.json") &&
+         !has("pytorch_model.bin") && !has("pytorch_model.bin.index.json");
 }
 
 Subject open_subject(const InfoOptions& o) {

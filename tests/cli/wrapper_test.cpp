@@ -11,6 +11,8 @@ using testing::HasSubstr;
 class WrapperFolder : public testing::Test {
  protected:
   WrapperFolder() {
+    std::filesystem::copy(golden("gemma3"), alone_);
+    patch_config(alone_, [](Json& config) { config["query_pre_attn_scalar"] = config["head_dim"]; });  // as in GGUF
     std::filesystem::copy(alone_, wrapper_);
     patch_config(wrapper_, [](Json& config) {
       Json text = config;
@@ -41,7 +43,7 @@ class WrapperFolder : public testing::Test {
   }
 
   const TempFolder out_;
-  const std::string alone_ = golden("gemma3"), wrapper_ = out_ / "wrapper";
+  const std::string alone_ = out_ / "alone", wrapper_ = out_ / "wrapper";
 };
 
 TEST_F(WrapperFolder, InfoSaysWhatIsNotRead) {
