@@ -47,7 +47,7 @@ struct TokenizerDocument {
   bool is_scored = false;      ///< The vocabulary is a list of [piece, score].
   std::vector<double> scores;  ///< By id, if is_scored.
   MergeList merges;
-  bool cleans_up = false;  ///< Tokenizer::cleans_up()
+  bool cleans_up = false;       ///< Tokenizer::cleans_up()
   bool splits_special = false;  ///< A special token that is written in a text is text ("split_special_tokens").
 };
 
