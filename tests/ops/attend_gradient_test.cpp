@@ -87,18 +87,21 @@ TEST_P(AttendGradients, TappedEqualsUntapped) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Configs, AttendGradients,
-    testing::Values(Attention{"plain", {3, 3, 5, 0.5f, {}}, {7}}, Attention{"grouped", {4, 2, 6, 0.4f, {}}, {19}},
-                    Attention{"one_kv_head", {5, 1, 6, 0.4f, {}}, {18}},
-                    Attention{"softcap", {4, 2, 6, 2.0f, 3.0f}, {11}},
-                    Attention{"window", {4, 2, 6, 0.7f, {}}, {17}, {Mask::Kind::causal, 4}},
-                    Attention{"window_of_one", {2, 1, 6, 0.7f, {}}, {5}, {Mask::Kind::causal, 1}},
-                    Attention{"segments", {4, 2, 6, 0.7f, {}}, {9, 1, 6}},
-                    Attention{"all_options", {4, 2, 6, 1.5f, 2.0f}, {9, 1, 8}, {Mask::Kind::causal, 3}},
-                    Attention{"full", {4, 2, 6, 0.7f, 3.0f}, {9, 1, 17}, {Mask::Kind::full, {}}},
-                    Attention{"full_window", {2, 1, 6, 0.7f, {}}, {9}, {Mask::Kind::full, 4}}),
-    [](const auto& param_info) { return param_info.param.name; });
+std::vector<Attention> configs() {
+  return {{"plain", {3, 3, 5, 0.5f, {}}, {7}},
+          {"grouped", {4, 2, 6, 0.4f, {}}, {19}},
+          {"one_kv_head", {5, 1, 6, 0.4f, {}}, {18}},
+          {"softcap", {4, 2, 6, 2.0f, 3.0f}, {11}},
+          {"window", {4, 2, 6, 0.7f, {}}, {17}, {Mask::Kind::causal, 4}},
+          {"window_of_one", {2, 1, 6, 0.7f, {}}, {5}, {Mask::Kind::causal, 1}},
+          {"segments", {4, 2, 6, 0.7f, {}}, {9, 1, 6}},
+          {"all_options", {4, 2, 6, 1.5f, 2.0f}, {9, 1, 8}, {Mask::Kind::causal, 3}},
+          {"full", {4, 2, 6, 0.7f, 3.0f}, {9, 1, 17}, {Mask::Kind::full, {}}},
+          {"full_window", {2, 1, 6, 0.7f, {}}, {9}, {Mask::Kind::full, 4}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, AttendGradients, testing::ValuesIn(configs()),
+                         [](const auto& param_info) { return param_info.param.name; });
 
 }  // namespace
 }  // namespace vitrine::test
