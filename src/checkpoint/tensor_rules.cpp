@@ -81,7 +81,7 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   const AttentionConfig* const attention = attention_of(stack, static_cast<std::size_t>(place.layer));
   const bool has_weight_per_head =
       attention != nullptr && attention->qk_norm && attention->qk_norm->over == QkNormConfig::Over::head_own_weight;
-  const auto n = static_cast<std::int64_t>(parts.size());
+  const auto n = static_cast<std::int64_t>(parts.size() / place.rule->ours.size());  // experts, if it stacks them
   if (place.head) {
     shape.rows = attention->head_dim;
     shape.stored = {shape.rows};

@@ -18,7 +18,8 @@ struct TensorPlace {
   std::vector<std::string> ours;
   std::int64_t layer = 0;
   std::optional<std::int64_t> head{};  ///< The stored tensor is this head's part of `ours`, a vector.
-  bool stacks_experts = false;         ///< Stored as `[expert, out, in]`; `ours` has one matrix for each expert.
+  bool stacks_experts =
+      false;  ///< Stored as `[expert, out, in]`; `ours` has the matrices of one expert after the other.
 };
 
 /// Calls visit(place) for every place of `rule` in a model of that config: all weights layer by layer, then all biases.

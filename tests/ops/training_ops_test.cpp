@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <span>
 
 #include "autograd/tape.h"
 #include "model/mixers/ffn/sites.h"
@@ -124,6 +125,36 @@ TEST_F(TrainingOps, TapsDoNotChangeTheDropoutOfAttention) {
   Pass without = pass({{0, 6, 0, nullptr}, {6, 3, 0, nullptr}}, one_);
   const Tensor z = attend_own(without, {1}, c, mask, q, k, v);
   EXPECT_FALSE(std::equal(z.values().begin(), z.values().end(), untapped.front().begin()));
+}
+
+/// A correction only chooses, and experts outside the best groups are not chosen. Of equal ones the first counts.
+TEST(Routing, ChoosesByCorrectionAndGroups) {
+  ThreadPool pool(1);
+  Arena arena;
+  Pass p{{pool, default_kernels(), arena}, {{0, 1, 0, nullptr}}, {}};
+  const std::vector<float> values = {0.9f, 0.1f, 0.6f, 0.5f, 0.2f, 0.2f}, added = {-1, 0, 0, 0, 0, 0.5f};
+  const Tensor scores = arena.tensor({1, 6});
+  std::copy(values.begin(), values.end(), scores.data);
+  Param correction;
+  correction.shape = {6};
+  correction.view = {std::as_bytes(std::span(added)).data(), DType::f32, 1, 6, 6, 1};
+  const auto chosen = [&](const RouterConfig& c, const Param& with) {
+    const Tensor found = choose_experts(p, c, scores, with, 2);
+    return std::vector<float>(found.values().begin(), found.values().end());
+  };
+  RouterConfig c;
+  EXPECT_EQ(chosen(c, {}), (std::vector<float>{0, 2}));
+  EXPECT_EQ(chosen(c, correction), (std::vector<float>{5, 2}));
+  c.groups = 3;
+  EXPECT_EQ(chosen(c, {}), (std::vector<float>{0, 1})) << "the group with the largest score";
+  EXPECT_EQ(chosen(c, correction), (std::vector<float>{5, 4}));
+  c.group_rank = RouterConfig::GroupRank::two_largest;
+  EXPECT_EQ(chosen(c, {}), (std::vector<float>{2, 3})) << "1.1 is more than 1.0";
+  EXPECT_EQ(chosen(c, correction), (std::vector<float>{2, 3}));
+  c.top_groups = 2;
+  EXPECT_EQ(chosen(c, {}), (std::vector<float>{0, 2}));
+  std::fill_n(scores.data, 6, 0.5f);
+  EXPECT_EQ(chosen(c, {}), (std::vector<float>{0, 1}));
 }
 
 /// The losses and their gradients with respect to weights and logits, against the formulas in double precision.

@@ -96,10 +96,20 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
         parameter.data.copy_(value)
 
 
+def randomize_corrections(model: PreTrainedModel, case: Case) -> None:
+    """Overwrites the buffers that are added to the scores of experts for the choice."""
+    random = case_random(case, "corrections")
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            noise = random.standard_normal(buffer.shape, dtype=np.float32)
+            buffer.copy_(NEUTRAL_SPREAD * torch.from_numpy(noise))
+
+
 def write_checkpoint(case: Case, folder: Path) -> PreTrainedModel:
     """Writes config.json and the weights; returns the model with the stored (rounded) weights."""
     model = case.model_class(case.model_class.config_class.from_dict(copy.deepcopy(case.config)))
     randomize(model, case)
+    randomize_corrections(model, case)
     model.to(case.dtype)
     model.save_pretrained(folder, max_shard_size=case.shard_size)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -130,7 +140,8 @@ def load(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> PreTra
     """The model as transformers reads it from the folder."""
     # Its fast products of experts do not support float64.
     ways = {"experts_implementation": "eager"} if dtype is torch.float64 else {}
-    return case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways).eval()
+    model = case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways)
+    return model.to(dtype).eval()  # some routers stay float32 otherwise
 
 
 def write_tensors(path: Path, tensors: Sites, metadata: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.torch
 import torch
-from goldens.gradients import clear_padding, mean_loss
+from goldens.gradients import clear_padding, is_buffer, mean_loss
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
@@ -69,7 +69,7 @@ def element_tags(model: PreTrainedModel) -> dict[str, Tensor]:
         tags = safetensors.torch.load_file(Path(scratch) / "model.safetensors")
         for parameter, value in zip(model.parameters(), kept, strict=True):
             parameter.copy_(value)
-    return {name: tag.contiguous() for name, tag in tags.items()}
+    return {name: tag.contiguous() for name, tag in tags.items() if not is_buffer(name)}
 
 
 def slope(loss, flat: Tensor, i: int, step: float) -> float:

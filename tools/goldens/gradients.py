@@ -26,6 +26,11 @@ def clear_padding(model: PreTrainedModel) -> None:
             module.padding_idx = None
 
 
+def is_buffer(name: str) -> bool:
+    """A tensor of the file that has no gradient."""
+    return name.endswith("e_score_correction_bias")
+
+
 def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
     """The gradients by name, and `loss` [1]; all float32. Overwrites the model's weights."""
     clear_padding(model)
@@ -38,4 +43,5 @@ def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
             parameter.copy_(torch.zeros_like(parameter) if grad is None else grad)
         model.save_pretrained(scratch)
         tensors = safetensors.torch.load_file(Path(scratch) / "model.safetensors")
-    return {name: value.contiguous() for name, value in tensors.items()} | {"loss": loss.detach()[None]}
+    trained = {name: value.contiguous() for name, value in tensors.items() if not is_buffer(name)}
+    return trained | {"loss": loss.detach()[None]}

@@ -148,7 +148,7 @@ def _module_observer(seen: Record, name: str):
         if isinstance(output, Tensor):
             # a copy: some models add to a module's output in place
             seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
-        elif name.endswith("mlp.gate"):  # a router: logits, the weights of the chosen experts, their indices
+        elif name.endswith(("mlp.gate", "moe.router")):  # a router: logits, the weights of the chosen experts, their indices
             seen.routed[name] = output
         elif isinstance(output, tuple) and isinstance(output[0], Tensor):
             seen.outputs[name] = output[0][0]
@@ -466,10 +466,21 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     """The router, the experts that tokens chose, and the shared expert."""
     name = f"{block}.{layout.mlp}"
     mlp, x = model.get_submodule(name), seen.inputs[name]
-    logits, shares, chosen = seen.routed[f"{name}.gate"]
+    router = mlp.gate if hasattr(mlp, "gate") else mlp.router
+    logits, shares, chosen = seen.routed[f"{name}.{'gate' if hasattr(mlp, 'gate') else 'router'}"]
+    corrections = [value for key, value in mlp.state_dict().items() if key.endswith("correction_bias")]
+    is_sigmoid = hasattr(router, "num_group") or "MiniMaxM2" in type(router).__name__
+    scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
+    if corrections or is_sigmoid:  # the choice is by another number than the weight, and some leave it unsorted
+        order = (scores + sum(corrections).flatten()).gather(1, chosen).argsort(-1, descending=True)
+        shares, chosen = shares.gather(1, order), chosen.gather(1, order)
+        weights = torch.zeros_like(scores).scatter(1, chosen, shares)
+    else:
+        weights = scores
     sites: Sites = {
         "mlp.hook_router_logits": logits,
-        "mlp.hook_expert_weights": logits.softmax(-1),
+        "mlp.hook_router_scores": scores,
+        "mlp.hook_expert_weights": weights,
         "mlp.hook_expert_indices": chosen.float(),
     }
     total = torch.zeros_like(x)
@@ -483,8 +494,9 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
         values = {"tokens": tokens.float(), "gate": gate, "pre": up, "post": post, "out": out}
         sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items()}
         total.index_add_(0, tokens, out * shares[tokens, ranks, None])
-    if hasattr(mlp, "shared_expert"):
-        inner = f"{name}.shared_expert"
+    shared = next((s for s in ("shared_expert", "shared_experts", "shared_mlp") if hasattr(mlp, s)), None)
+    if shared:
+        inner = f"{name}.{shared}"
         values = {
             "gate": seen.outputs[f"{inner}.gate_proj"],
             "pre": seen.outputs[f"{inner}.up_proj"],
@@ -492,7 +504,9 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
             "out": seen.outputs[f"{inner}.down_proj"],
         }
         sites |= {f"mlp.experts.shared.hook_{key}": value for key, value in values.items()}
-        total = total + values["out"] * torch.sigmoid(x @ mlp.shared_expert_gate.weight.T)
+        is_gated = hasattr(mlp, "shared_expert_gate")
+        gate = torch.sigmoid(x @ mlp.shared_expert_gate.weight.T) if is_gated else 1.0
+        total = total + values["out"] * gate
     sites["mlp.hook_out"] = seen.outputs[name]
     assert_close(total, seen.outputs[name], f"{name}: sum of the experts")
     return sites

@@ -63,6 +63,7 @@ class Lister {
 
  private:
   void add(const TensorRule& rule, const TensorPlace& stored) {
+    if (stored.stacks_experts && rule.ours.size() > 1) return;  // no module of PEFT has this form
     AdapterPlace place;
     std::vector<Shape> parts;
     for (const std::string& ours : stored.ours) {

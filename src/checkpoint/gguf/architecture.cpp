@@ -33,6 +33,14 @@ std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) 
   return keys;
 }
 
+/// Granite's multipliers.
+std::vector<GgufKey> granite_keys() {
+  return {{"attention.scale", "attention_multiplier", Kind::number, true},
+          {"embedding_scale", "embedding_multiplier", Kind::number, true},
+          {"residual_scale", "residual_multiplier", Kind::number, true},
+          {"logit_scale", "logits_scaling", Kind::number, true}};
+}
+
 /// Keys of a mixture of experts. The key of an expert's width differs between architectures.
 std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
   return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
@@ -149,6 +157,15 @@ std::string_view exaone4_windows(const ModelConfig& config) {
   return {};
 }
 
+/// The score of experts: 2 is the sigmoid, which is the family's only one.
+void complete_minimax_m2(Json& config, const StoredTensors& tensors) {
+  if (config["expert_gating_func"] != 2) {
+    throw Unsupported(tensors.where, "minimax-m2.expert_gating_func: expected 2 (sigmoid), got {}",
+                      config["expert_gating_func"].dump());
+  }
+  config.erase("expert_gating_func");
+}
+
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -231,6 +248,13 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
        .chosen_by = "attention.sliding_window",
        .misread = any_bias},
+      {.name = "olmoe", .family = "olmoe", .keys = with(rms_and_rope_keys(), expert_keys({})), .misread = any_bias},
+      {.name = "minimax-m2",
+       .family = "minimax_m2",
+       .keys = with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true},
+                                                      {"expert_gating_func", "expert_gating_func", Kind::size, true}})),
+       .rotary_fraction = "partial_rotary_factor",
+       .complete = complete_minimax_m2},
       {.name = "seed_oss",
        .family = "seed_oss",
        .keys = rms_and_rope_keys(),
@@ -282,13 +306,15 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
        .complete = complete_exaone4,
        .misread = exaone4_windows},
+      {.name = "granitemoe",
+       .family = "granitemoe",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with(with(rms_and_rope_keys(), granite_keys()), expert_keys({})),
+       .misread = any_bias},
       {.name = "granite",
        .family = "granite",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(rms_and_rope_keys(), {{"attention.scale", "attention_multiplier", Kind::number, true},
-                                          {"embedding_scale", "embedding_multiplier", Kind::number, true},
-                                          {"residual_scale", "residual_multiplier", Kind::number, true},
-                                          {"logit_scale", "logits_scaling", Kind::number, true}}),
+       .keys = with(rms_and_rope_keys(), granite_keys()),
        .may_lack_rope = true,
        // Granite 4 without state-space layers and experts has this architecture, and keys of the models that have them.
        .ignored = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank",
@@ -354,6 +380,7 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) 
       {"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_up"}},
       {"blk.{l}.ffn_down", {"blocks.{l}.mlp.w_down"}},
       {"blk.{l}.ffn_gate_inp", {"blocks.{l}.mlp.router"}},
+      {"blk.{l}.exp_probs_b", {"blocks.{l}.mlp.correction"}},
       {"blk.{l}.ffn_gate.{e}", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
       {"blk.{l}.ffn_up.{e}", {"blocks.{l}.mlp.experts.{e}.w_up"}},
       {"blk.{l}.ffn_down.{e}", {"blocks.{l}.mlp.experts.{e}.w_down"}},

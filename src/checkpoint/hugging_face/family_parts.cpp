@@ -114,14 +114,26 @@ void add_norms_after(Family& family) {
                                {"{p}layers.{l}.post_feedforward_layernorm", {"blocks.{l}.ln2_post"}}});
 }
 
-void add_experts(Family& family) {
+void add_experts(Family& family, std::string_view n_experts_key, std::string_view top_k_key) {
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.gate", {"blocks.{l}.mlp.router"}},
                                {"{p}layers.{l}.mlp.experts.{e}.gate_proj", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
                                {"{p}layers.{l}.mlp.experts.{e}.up_proj", {"blocks.{l}.mlp.experts.{e}.w_up"}},
                                {"{p}layers.{l}.mlp.experts.{e}.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down"}}});
-  family.keys.push_back({"n_experts", "num_experts"});
-  family.keys.push_back({"top_k", "num_experts_per_tok"});
+  family.keys.push_back({"n_experts", n_experts_key});
+  family.keys.push_back({"top_k", top_k_key});
   family.keys.push_back({"d_ff_expert", "moe_intermediate_size"});
+}
+
+void add_shared_experts(Family& family) {
+  add_tensors(family.tensors, {{"{p}layers.{l}.mlp.shared_experts.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
+                               {"{p}layers.{l}.mlp.shared_experts.up_proj", {"blocks.{l}.mlp.shared.w_up"}},
+                               {"{p}layers.{l}.mlp.shared_experts.down_proj", {"blocks.{l}.mlp.shared.w_down"}}});
+}
+
+void add_correction(Family& family) {
+  TensorRule rule{"{p}layers.{l}.mlp.gate.e_score_correction_bias", {"blocks.{l}.mlp.correction.bias"}};
+  rule.has_ending = false;
+  add_tensors(family.tensors, {rule});
 }
 
 ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
@@ -229,6 +241,18 @@ ModelConfig read_cohere_decoder(ConfigReader& c, double theta) {
   model.head.scale = static_cast<float>(c.positive_or("logit_scale", 0.0625));
   read_attention_bias(c, model);
   for (BlockConfig& block : model.blocks) share_norm(block);
+  return model;
+}
+
+ModelConfig read_granite_decoder(ConfigReader& c) {
+  const auto multiplier = [&](std::string_view key) { return static_cast<float>(c.positive_or(key, 1)); };
+  ModelConfig model = read_decoder(c, {});
+  model.embedding.scale = multiplier("embedding_multiplier");
+  model.head.scale = 1.0f / multiplier("logits_scaling");
+  for (BlockConfig& block : model.blocks) {
+    for (Sublayer& sublayer : block.sublayers) sublayer.scale = multiplier("residual_multiplier");
+    find<AttentionConfig>(block)->score_scale = multiplier("attention_multiplier");
+  }
   return model;
 }
 
@@ -367,6 +391,57 @@ std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers
     sliding.push_back(type == "sliding_attention");
   }
   return sliding;
+}
+
+MoeConfig read_experts(ConfigReader& c, const ModelConfig& model, const ExpertKeys& keys) {
+  const auto size = [&](std::string_view key, std::int64_t otherwise) {
+    return otherwise > 0 ? c.size_or(key, otherwise) : c.size(key);
+  };
+  for (const char* key : {"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"}) c.ignore(key);
+  MoeConfig moe;
+  moe.n_experts = size(keys.n_experts_key, keys.n_experts);
+  moe.top_k = size(keys.top_k_key, keys.top_k);
+  moe.expert = *find<DenseConfig>(model.blocks[0]);
+  moe.expert.d_ff = size(keys.d_ff_key, keys.d_ff);
+  const bool has_shared =
+      !keys.n_shared_key.empty() && c.number_or(keys.n_shared_key, static_cast<double>(keys.n_shared)) != 0;
+  if (has_shared) {
+    moe.shared = moe.expert;
+    moe.shared->d_ff = moe.expert.d_ff * size(keys.n_shared_key, keys.n_shared);
+    moe.shared_gate = false;
+  }
+  return moe;
+}
+
+MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, const ExpertKeys& keys, bool renormalize,
+                               double scale) {
+  MoeConfig moe = read_experts(c, model, keys);
+  const auto expect = [&](const char* key, std::string_view word) {  // in published files; transformers drops them
+    const std::string text = c.text_or(key, word);
+    if (text != word) throw Unsupported(c.where(), "{}: expected \"{}\", got \"{}\"", key, word, text);
+  };
+  expect("scoring_func", "sigmoid");
+  expect("topk_method", "noaux_tc");
+  moe.router.score = RouterConfig::Score::sigmoid;
+  moe.router.correction = true;
+  moe.router.groups = c.size_or("n_group", 1);
+  moe.router.top_groups = c.size_or("topk_group", 1);
+  moe.router.group_rank = RouterConfig::GroupRank::two_largest;
+  moe.router.scale = static_cast<float>(c.number_or("routed_scaling_factor", scale));
+  moe.renormalize = c.flag_or("norm_topk_prob", renormalize);
+  moe.router.eps = moe.renormalize ? 1e-20f : 0.0f;
+  return moe;
+}
+
+void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first) {
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    if (static_cast<std::int64_t>(i) >= first) model.blocks[i].sublayers.back().what = moe;
+  }
+}
+
+std::int64_t read_first_sparse_layer(ConfigReader& c, std::int64_t otherwise) {
+  const double first = c.number_or("first_k_dense_replace", static_cast<double>(otherwise));
+  return first == 0 ? 0 : c.size_or("first_k_dense_replace", otherwise);
 }
 
 void read_qwen_experts(ConfigReader& c, ModelConfig& model, std::int64_t n_experts, std::int64_t top_k,

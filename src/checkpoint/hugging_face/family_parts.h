@@ -26,7 +26,13 @@ void add_gate_up(Family& family);
 /// Replaces the names of the norms before the sublayers by those of norms after them.
 void add_norms_after(Family& family);
 /// Adds experts (mlp.experts: gate_proj, up_proj, down_proj), their router (mlp.gate), and the keys of their sizes.
-void add_experts(Family& family);
+void add_experts(Family& family, std::string_view n_experts_key = "num_experts",
+                 std::string_view top_k_key = "num_experts_per_tok");
+
+/// Adds shared experts without a gate (mlp.shared_experts).
+void add_shared_experts(Family& family);
+/// Adds the router's correction (mlp.gate.e_score_correction_bias).
+void add_correction(Family& family);
 
 constexpr bool kTransposed = true;
 constexpr bool kAsIs = false;
@@ -77,6 +83,9 @@ ModelConfig read_gptj_decoder(ConfigReader& config);
 /// Reads what GLM 4's two generations share: interleaved RoPE on half of each head, biases of q, k and v.
 ModelConfig read_glm_decoder(ConfigReader& config);
 
+/// Reads what Granite 3 with and without experts share: a Llama with four multipliers.
+ModelConfig read_granite_decoder(ConfigReader& config);
+
 constexpr std::int64_t kMaxLayers = 10000;
 
 /// head_dim from `key` (may be empty), else d_model / n_heads. Throws BadCheckpoint if that is not a whole number.
@@ -116,6 +125,27 @@ void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
 /// `pattern`-th, or an empty list without a pattern.
 std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
                                       std::optional<std::int64_t> pattern = std::nullopt);
+/// The spelling of a family's keys of experts, and defaults; 0: the key is required.
+struct ExpertKeys {
+  std::string_view n_experts_key = "num_experts";
+  std::int64_t n_experts = 0;
+  std::string_view top_k_key = "num_experts_per_tok";
+  std::int64_t top_k = 0;
+  std::string_view d_ff_key = "intermediate_size";
+  std::int64_t d_ff = 0;
+  std::string_view n_shared_key{};  ///< Of shared experts, which are one of their joint width; empty: none.
+  std::int64_t n_shared = 0;
+};
+
+/// Reads experts shaped like the dense FFN but for their width, whose weights are divided by their sum.
+MoeConfig read_experts(ConfigReader& config, const ModelConfig& model, const ExpertKeys& keys);
+/// The same with the router of DeepSeek V3: sigmoid, a correction, groups by their two largest, a routed scale.
+MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, const ExpertKeys& keys,
+                               bool renormalize = true, double scale = 1);
+/// Puts experts into the layers from `first` on.
+void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
+/// Reads first_k_dense_replace, which may be 0.
+std::int64_t read_first_sparse_layer(ConfigReader& config, std::int64_t otherwise);
 /// Reads Qwen's experts, in the layers that decoder_sparse_step and mlp_only_layers select. The numbers are defaults;
 /// without `d_ff_shared` there is no shared expert.
 void read_qwen_experts(ConfigReader& config, ModelConfig& model, std::int64_t n_experts, std::int64_t top_k,

@@ -51,7 +51,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"renormalize", "divides the weights of the chosen by their sum"}, c.renormalize);
   visit(Field{"expert", "one expert"}, c.expert);
   visit(Field{"shared", "an expert that every token uses"}, c.shared);
-  if (c.shared) visit(Field{"shared_gate", "multiplies that expert by sigmoid(x · shared_gate)"}, c.shared_gate);
+  if (c.shared) visit(Field{"shared_gate", "multiplies the shared expert by sigmoid(x · shared_gate)"}, c.shared_gate);
   visit(Field{"router", "how the router scores, chooses and weighs"}, c.router);
 }
 
