@@ -11,8 +11,10 @@ static void read_mpt_attention(ConfigReader c, ModelConfig& model) {
   if (c.text_or("attn_type", "multihead_attention") != "multihead_attention" || !c.flag_or("alibi", true)) {
     throw Unsupported(c.where(), "expected attn_type multihead_attention, with alibi");
   }
-  add_alibi_to(model, static_cast<float>(c.positive_or("alibi_bias_max", 8)));
+  const auto max_bias = static_cast<float>(c.positive_or("alibi_bias_max", 8));
+  const AlibiConfig alibi = alibi_for(c, attention_of(model, 0)->n_heads, max_bias);
   for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) {
+    a->alibi = alibi;
     a->score_scale = static_cast<float>(c.number_or("softmax_scale", static_cast<double>(a->score_scale)));
     if (const double clip = c.number_or("clip_qkv", 0); clip != 0) a->qkv_clip = static_cast<float>(clip);
   }
