@@ -22,7 +22,7 @@ static void read_mpt_attention(ConfigReader c, ModelConfig& model) {
 }
 
 Family mpt_family() {
-  Family family = decoder_family("mpt", "MptForCausalLM", [](ConfigReader& c) {
+  Family family = gpt2_like_family("mpt", "MptForCausalLM", [](ConfigReader& c) {
     // Training, and what transformers does not read: ALiBi replaces learned positions, the FFN has 4 d_model elements.
     for (const char* key : {"resid_pdrop", "emb_pdrop", "init_config", "init_device", "embedding_fraction", "verbose",
                             "learned_pos_emb", "expansion_ratio", "norm_type"})
@@ -43,11 +43,8 @@ Family mpt_family() {
     read_mpt_attention(c.object("attn_config").value_or(ConfigReader(none, c.where())), model);
     return model;
   });
-  family.prefixes = {"transformer.", ""};
-  family.embedding = "{p}wte.weight";
   add_tensors(family.tensors,
-              {{"{p}wte", {"embed"}},
-               {"{p}blocks.{l}.norm_1", {"blocks.{l}.ln1"}},
+              {{"{p}blocks.{l}.norm_1", {"blocks.{l}.ln1"}},
                {"{p}blocks.{l}.attn.Wqkv", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}},
                {"{p}blocks.{l}.attn.out_proj", {"blocks.{l}.attn.wo"}},
                {"{p}blocks.{l}.norm_2", {"blocks.{l}.ln2"}},
