@@ -25,10 +25,12 @@ Family mpt_family() {
   Family family = gpt2_like_family("mpt", "MptForCausalLM", [](ConfigReader& c) {
     // Training, and what transformers does not read: ALiBi replaces learned positions, the FFN has 4 d_model elements.
     for (const char* key : {"resid_pdrop", "emb_pdrop", "init_config", "init_device", "embedding_fraction", "verbose",
-                            "learned_pos_emb", "expansion_ratio", "norm_type"})
+                            "learned_pos_emb", "expansion_ratio"}) {
       c.ignore(key);
+    }
     c.refuse("logit_scale");
-    if (!c.flag_or("no_bias", true)) throw Unsupported(c.where(), "no_bias: expected true");
+    const bool is_usual = c.flag_or("no_bias", true) && c.text_or("norm_type", "layernorm").ends_with("layernorm");
+    if (!is_usual) throw Unsupported(c.where(), "expected no_bias, and a norm_type that ends in layernorm");
     DecoderKeys keys = gpt2_keys();
     keys.d_model_key = "d_model";
     keys.n_layers_key = "n_layers";
