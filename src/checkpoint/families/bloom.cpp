@@ -28,7 +28,8 @@ Family bloom_family() {
     }
     model.embedding.norm = model.final_norm;
     set_biases(model, true, true);
-    add_alibi_to(model);
+    const AlibiConfig alibi = alibi_for(c, attention_of(model, 0)->n_heads);
+    for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->alibi = alibi;
     return model;
   });
   family.prefixes = {"transformer.", ""};

@@ -11,8 +11,10 @@ static void read_mpt_attention(ConfigReader c, ModelConfig& model) {
   if (c.text_or("attn_type", "multihead_attention") != "multihead_attention" || !c.flag_or("alibi", true)) {
     throw Unsupported(c.where(), "expected attn_type multihead_attention, with alibi");
   }
-  add_alibi_to(model, static_cast<float>(c.positive_or("alibi_bias_max", 8)));
+  const auto max_bias = static_cast<float>(c.positive_or("alibi_bias_max", 8));
+  const AlibiConfig alibi = alibi_for(c, attention_of(model, 0)->n_heads, max_bias);
   for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) {
+    a->alibi = alibi;
     a->score_scale = static_cast<float>(c.number_or("softmax_scale", static_cast<double>(a->score_scale)));
     if (const double clip = c.number_or("clip_qkv", 0); clip != 0) a->qkv_clip = static_cast<float>(clip);
   }
@@ -20,13 +22,15 @@ static void read_mpt_attention(ConfigReader c, ModelConfig& model) {
 }
 
 Family mpt_family() {
-  Family family = decoder_family("mpt", "MptForCausalLM", [](ConfigReader& c) {
+  Family family = gpt2_like_family("mpt", "MptForCausalLM", [](ConfigReader& c) {
     // Training, and what transformers does not read: ALiBi replaces learned positions, the FFN has 4 d_model elements.
     for (const char* key : {"resid_pdrop", "emb_pdrop", "init_config", "init_device", "embedding_fraction", "verbose",
-                            "learned_pos_emb", "expansion_ratio", "norm_type"})
+                            "learned_pos_emb", "expansion_ratio"}) {
       c.ignore(key);
+    }
     c.refuse("logit_scale");
-    if (!c.flag_or("no_bias", true)) throw Unsupported(c.where(), "no_bias: expected true");
+    const bool is_usual = c.flag_or("no_bias", true) && c.text_or("norm_type", "layernorm").ends_with("layernorm");
+    if (!is_usual) throw Unsupported(c.where(), "expected no_bias, and a norm_type that ends in layernorm");
     DecoderKeys keys = gpt2_keys();
     keys.d_model_key = "d_model";
     keys.n_layers_key = "n_layers";
@@ -41,11 +45,8 @@ Family mpt_family() {
     read_mpt_attention(c.object("attn_config").value_or(ConfigReader(none, c.where())), model);
     return model;
   });
-  family.prefixes = {"transformer.", ""};
-  family.embedding = "{p}wte.weight";
   add_tensors(family.tensors,
-              {{"{p}wte", {"embed"}},
-               {"{p}blocks.{l}.norm_1", {"blocks.{l}.ln1"}},
+              {{"{p}blocks.{l}.norm_1", {"blocks.{l}.ln1"}},
                {"{p}blocks.{l}.attn.Wqkv", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}},
                {"{p}blocks.{l}.attn.out_proj", {"blocks.{l}.attn.wo"}},
                {"{p}blocks.{l}.norm_2", {"blocks.{l}.ln2"}},

@@ -158,7 +158,7 @@ void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attent
   if (positions == 5) {
     AlibiConfig alibi;
     read_fields(c, alibi, "alibi");
-    attention->alibi = make_alibi(attention->n_heads, alibi.max_bias);
+    attention->alibi = alibi_for(c, attention->n_heads, alibi.max_bias);
   }
   if (positions != 0) return;  // RoPE's keys then count as unknown
   const double dim = c.number_or(kRopeFraction.name, 1) * static_cast<double>(attention->head_dim);

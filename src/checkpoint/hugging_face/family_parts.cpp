@@ -320,8 +320,10 @@ void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over) {
   for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qk_norm = QkNormConfig{*model.final_norm, over};
 }
 
-void add_alibi_to(ModelConfig& model, float max_bias) {
-  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->alibi = make_alibi(a->n_heads, max_bias);
+AlibiConfig alibi_for(const ConfigReader& config, std::int64_t n_heads, float max_bias) {
+  constexpr std::int64_t kMaxHeads = 4096;
+  if (n_heads <= kMaxHeads) return make_alibi(n_heads, max_bias);
+  throw BadCheckpoint(config.where(), "expected at most {} heads with ALiBi, got {}", kMaxHeads, n_heads);
 }
 
 void norm_after_sublayers(ModelConfig& model) {

@@ -105,8 +105,8 @@ void read_biases(ConfigReader& config, ModelConfig& model);
 void set_biases(ModelConfig& model, bool attention, bool ffn);
 /// Adds norms of q and k in all layers, configured like the final norm.
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
-/// Gives all layers ALiBi with slopes for their heads.
-void add_alibi_to(ModelConfig& model, float max_bias = AlibiConfig().max_bias);
+/// ALiBi for `n_heads` heads. Throws BadCheckpoint for more heads than any model has, before their slopes are computed.
+AlibiConfig alibi_for(const ConfigReader& config, std::int64_t n_heads, float max_bias = AlibiConfig().max_bias);
 /// Puts the norms after the sublayers instead of before them, configured like the final norm, in all layers.
 void norm_after_sublayers(ModelConfig& model);
 /// Attention and an FFN, with cross-attention between them if the block `crosses`; without norms.
