@@ -1,7 +1,9 @@
 // Attention: gradients against the formula, by complex steps, with and without taps.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "ops/attention_sites.h"
 #include "support/attend_own.h"
@@ -87,17 +89,33 @@ TEST_P(AttendGradients, TappedEqualsUntapped) {
   }
 }
 
+/// Attention with these sizes; a softcap of 0: none.
+void add(std::vector<Attention>& all, const std::string& name, const std::array<std::int64_t, 3>& sizes, float scale,
+         float softcap, std::vector<std::int64_t> lengths, Mask mask = {}) {
+  Attention& added = all.emplace_back();
+  added.name = name;
+  added.config.n_heads = sizes[0];
+  added.config.n_kv_heads = sizes[1];
+  added.config.head_dim = sizes[2];
+  added.config.score_scale = scale;
+  if (softcap > 0) added.config.softcap = softcap;
+  added.lengths = std::move(lengths);
+  added.mask = mask;
+}
+
 std::vector<Attention> configs() {
-  return {{"plain", {3, 3, 5, 0.5f, {}}, {7}},
-          {"grouped", {4, 2, 6, 0.4f, {}}, {19}},
-          {"one_kv_head", {5, 1, 6, 0.4f, {}}, {18}},
-          {"softcap", {4, 2, 6, 2.0f, 3.0f}, {11}},
-          {"window", {4, 2, 6, 0.7f, {}}, {17}, {Mask::Kind::causal, 4}},
-          {"window_of_one", {2, 1, 6, 0.7f, {}}, {5}, {Mask::Kind::causal, 1}},
-          {"segments", {4, 2, 6, 0.7f, {}}, {9, 1, 6}},
-          {"all_options", {4, 2, 6, 1.5f, 2.0f}, {9, 1, 8}, {Mask::Kind::causal, 3}},
-          {"full", {4, 2, 6, 0.7f, 3.0f}, {9, 1, 17}, {Mask::Kind::full, {}}},
-          {"full_window", {2, 1, 6, 0.7f, {}}, {9}, {Mask::Kind::full, 4}}};
+  std::vector<Attention> all;
+  add(all, "plain", {3, 3, 5}, 0.5f, 0, {7});
+  add(all, "grouped", {4, 2, 6}, 0.4f, 0, {19});
+  add(all, "one_kv_head", {5, 1, 6}, 0.4f, 0, {18});
+  add(all, "softcap", {4, 2, 6}, 2.0f, 3.0f, {11});
+  add(all, "window", {4, 2, 6}, 0.7f, 0, {17}, {Mask::Kind::causal, 4});
+  add(all, "window_of_one", {2, 1, 6}, 0.7f, 0, {5}, {Mask::Kind::causal, 1});
+  add(all, "segments", {4, 2, 6}, 0.7f, 0, {9, 1, 6});
+  add(all, "all_options", {4, 2, 6}, 1.5f, 2.0f, {9, 1, 8}, {Mask::Kind::causal, 3});
+  add(all, "full", {4, 2, 6}, 0.7f, 3.0f, {9, 1, 17}, {Mask::Kind::full, {}});
+  add(all, "full_window", {2, 1, 6}, 0.7f, 0, {9}, {Mask::Kind::full, 4});
+  return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, AttendGradients, testing::ValuesIn(configs()),
