@@ -84,6 +84,9 @@ ExampleModel random_model(const ModelConfig& config, const std::string& title, s
   if (n > kMaxParams) {
     throw BadInput(title, "expected at most {} parameters, because each is written out, got {}", kMaxParams, n);
   }
+  if (config.embedding.width || config.head.width) {
+    throw Unsupported(title, "an embedding or a head with a width of its own is not worked out");
+  }
   ThreadPool pool(1);
   InitOptions init;
   init.scheme = InitOptions::Scheme::glorot;

@@ -1,10 +1,12 @@
-// Which layers have a window, in GGUF.
+// The config of a model in GGUF: layers with a window, offsets of norms.
 #include <gtest/gtest.h>
 
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
+#include "model/norms.h"
+#include "support/run.h"
 
 namespace vitrine::test {
 namespace {
@@ -28,6 +30,13 @@ TEST(GgufConfig, LayersWithAWindowAreFlags) {
   ASSERT_TRUE(flags.has_value());
   for (std::size_t layer = 0; layer < 32; ++layer) EXPECT_EQ((*flags)[layer], layer % 4 != 3) << layer;
   EXPECT_EQ(&gguf_architecture(metadata), &architecture);
+}
+
+TEST(GgufConfig, FoldsTheWeightOffsetsOfAllNorms) {
+  ModelConfig config = golden_checkpoint("gemma3").model->config();
+  EXPECT_EQ(find<AttentionConfig>(config.blocks[0])->qk_norm->norm.weight_offset, 1);
+  fold_weight_offsets(config);
+  for (const auto& [name, norm] : norms_of(config)) EXPECT_EQ(norm.weight_offset, 0) << name;
 }
 
 }  // namespace

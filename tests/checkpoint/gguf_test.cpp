@@ -184,13 +184,6 @@ TEST(Gguf, RefusesANormWithAnotherEps) {
   expect_all_in(refusal(), {"[" + path + "]", "final_norm.eps: "});
 }
 
-TEST(Gguf, FoldsTheWeightOffsetsOfAllNorms) {
-  ModelConfig config = golden_checkpoint("gemma3").model->config();
-  EXPECT_EQ(find<AttentionConfig>(config.blocks[0])->qk_norm->norm.weight_offset, 1);
-  fold_weight_offsets(config);
-  for (const auto& [name, norm] : norms_of(config)) EXPECT_EQ(norm.weight_offset, 0) << name;
-}
-
 /// The serial form, with the biases that the GGUF architecture always has.
 TEST(Gguf, GptNeoxWithoutParallelResidual) {
   const HostileFolder folder("gpt_neox");

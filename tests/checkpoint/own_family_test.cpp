@@ -153,7 +153,7 @@ TEST(OwnFamily, RefusesUnknownKeysAndValues) {
     return "no error";
   };
   using testing::HasSubstr;
-  EXPECT_THAT(error_of(own({{"positions", "alibi"}})), HasSubstr("rope, learned, none"));
+  EXPECT_THAT(error_of(own({{"positions", "learnt"}})), HasSubstr("rope, learned, none"));
   EXPECT_THAT(error_of(own({{"positions", "learned"}, {"rope_theta", 1e4}})), HasSubstr("rope_theta"));
   EXPECT_THAT(error_of(own({{"hidden_size", 64}})), HasSubstr("hidden_size"));
   EXPECT_THAT(error_of(own({{"rope_fraction", 0.1}})), HasSubstr("rope_fraction"));

@@ -124,7 +124,7 @@ TEST_P(OwnGolden, DryRunsHaveTheOpsOfARealRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, OwnGolden,
                          testing::Values("rnn", "rnn_relu", "gru", "lstm", "lstm_tied", "dense", "gru_both",
-                                         "lstm_both", "alibi"),
+                                         "lstm_both"),
                          [](const auto& param_info) { return param_info.param; });
 
 Recorder writing(const Model& model, const std::vector<std::string>& texts) {

@@ -128,7 +128,7 @@ TEST_F(OneWrapper, UnknownKeysAreRefusedOutsideAndInside) {
   EXPECT_THAT(refusal_with("/architectures", {"Gemma3ForTokens"}),
               HasSubstr("architectures: expected Gemma3ForConditionalGeneration"));
   EXPECT_THAT(refusal_with("/text_config/use_bidirectional_attention", true),
-              HasSubstr("use_bidirectional_attention is not supported"));
+              HasSubstr("use_bidirectional_attention: expected null or false, got true"));
   EXPECT_THAT(refusal_with("/quantization_config", {{"quant_method", "gptq"}}), HasSubstr("quantization_config"));
 }
 

@@ -50,6 +50,16 @@ std::vector<double> logits_in_double(const Model& model, std::span<const float> 
       if (w.bias.present()) x[i] += element(w.bias.view, 0, at);
     }
   }
+  if (c.head.width) {
+    const MatrixView& projection = model.params().head_proj.weight.view;
+    std::vector<double> y(static_cast<std::size_t>(projection.rows));
+    for (std::size_t r = 0; r < y.size(); ++r) {
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        y[r] += x[i] * element(projection, static_cast<std::int64_t>(r), static_cast<std::int64_t>(i));
+      }
+    }
+    x = y;
+  }
   const Param& unembed = c.head.tied ? model.params().embed : model.params().unembed.weight;
   std::vector<double> logits;
   for (std::int64_t v = 0; v < c.vocab_size; ++v) {

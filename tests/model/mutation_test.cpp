@@ -35,6 +35,19 @@ const std::set<std::string> kUndetected = {
     // Each has one of the lists for its prompt.
     "phi3_short blocks.attention.rope.scaling.longrope.long_factor",
     "phi3_long blocks.attention.rope.scaling.longrope.short_factor",
+    // Each head rotates one pair, whose frequency is 1.
+    "codegen blocks.attention.rope.layout",
+    "codegen blocks.attention.rope.theta",
+    // The weights of the chosen are not divided by their sum.
+    "dots1 blocks.experts.router.eps",
+    "dots1 blocks.experts.router.min",
+    "olmoe blocks.experts.router.eps",
+    "olmoe blocks.experts.router.min",
+    "qwen2_moe blocks.experts.router.eps",
+    "qwen2_moe blocks.experts.router.min",
+    // Its sums are larger, and either rank of a group gives the same choice.
+    "glm4_moe blocks.experts.router.min",
+    "glm4_moe blocks.experts.router.group_rank",
 };
 
 /// Fields that cannot be changed with the parameters of the goldens: sizes, and what none of them has.
@@ -51,10 +64,12 @@ const std::set<std::string> kNotTried = {
     "blocks.experts.shared.ffn_bias",
     "blocks.mlp.d_ff",
     "blocks.norm_after.bias",
-    "blocks.norm_of_sum_after",
+    "blocks.norm_of_sum_after.weight",
     "context",
     "d_model",
-    "embedding_norm",
+    "embedding_norm.weight",
+    "embedding_width",
+    "head_width",
     "encoder",
     "first_position",
     "head_transform",

@@ -268,18 +268,6 @@ TEST_F(Requests, FieldsOfOtherServersThatChangeNothing) {
   }
 }
 
-TEST_F(Requests, TheManualListsEveryField) {
-  const std::string manual = read_file(source_dir() + "/docs/serving.md");
-  for (const ForeignField& field : foreign_fields()) {
-    EXPECT_THAT(manual, testing::HasSubstr("`" + std::string(field.name) + "`"));
-  }
-  for (const OptionRow& row : option_rows()) {
-    if (!row.is_in(kInServer)) continue;
-    EXPECT_THAT(manual, testing::HasSubstr("`" + std::string(row.field_name()) + "`"));
-    for (const char* name : row.other_fields) EXPECT_THAT(manual, testing::HasSubstr("`" + std::string(name) + "`"));
-  }
-}
-
 TEST_F(Requests, NamesOfOtherServers) {
   const auto sequence = [&](const std::string& fields) { return completion(fields).sequence(0, model_.defaults); };
   EXPECT_EQ(sequence(R"("max_completion_tokens": 2)").max_tokens, 2);

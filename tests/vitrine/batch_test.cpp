@@ -67,8 +67,8 @@ TEST_P(Batches, HaveTheBitsOfEachSequence) {
       const NamedValue& both = batch.at(alone.name);
       EXPECT_TRUE(same_bits(half(both, i), alone.values)) << alone.name;
       const bool is_map = alone.shape.size() == 3 && both.shape.size() == 4;
-      EXPECT_EQ(is_map,
-                alone.name.ends_with("scores") || alone.name.ends_with("pattern") || alone.name.ends_with("scores_raw"))
+      EXPECT_EQ(is_map, alone.name.ends_with("attn_scores") || alone.name.ends_with("pattern") ||
+                            alone.name.ends_with("scores_raw"))
           << alone.name;
       EXPECT_EQ(both.shape[0], is_map ? 2 : 2 * alone.shape[0]) << alone.name;
       ++compared;

@@ -33,10 +33,6 @@ STACKS: dict[str, Config] = {
     "dense": CELLS | {"layers": "dense", "context": 4, "activation": "tanh", "pad_token_id": 3},
     "gru_both": CELLS | {"layers": "gru", "bidirectional": True, "embedding_norm": True},
     "lstm_both": CELLS | {"layers": "lstm", "bidirectional": True, "n_types": 2},
-    "alibi": SMALL | {
-        "d_model": 15, "n_heads": 5, "n_kv_heads": 1, "d_ff": 14, "positions": "alibi", "alibi_max_bias": 5,
-        "embedding_width": 6, "head_width": 9,
-    },
 }  # fmt: skip
 PAIRS: dict[str, Config] = {
     "own_rnn": PAIR | {"layers": "rnn", "encoder": {}},
