@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "checkpoint/bind_tensors.h"
 #include "checkpoint/safetensors.h"
 #include "support/data.h"
 
@@ -150,9 +151,12 @@ Checkpoint golden_gradient_checkpoint(const std::string& name, const std::string
   std::filesystem::copy_file(goldens() + "/" + name + "/config.json", folder + "/config.json");
   Values gradients = golden_gradient_file(name);
   gradients.erase("loss");
-  for (auto& [stored, value] : tensors_of(goldens() + "/" + name + "/model.safetensors")) {
-    const bool is_buffer = stored.ends_with("correction_bias");  // it has no gradient
-    if (is_buffer) gradients[stored] = Value{value.shape, std::vector<float>(value.data.size())};
+  const Checkpoint golden = golden_checkpoint(name);
+  for (const auto& [stored, tensor] : golden.stored->all) {
+    if (!stored.ends_with("correction_bias")) continue;  // a buffer has no gradient
+    Value zeros = tensors_of(goldens() + "/" + name + "/model.safetensors").at(stored);
+    std::fill(zeros.data.begin(), zeros.data.end(), 0.0f);
+    gradients[stored] = std::move(zeros);
   }
   SafetensorsWriter writer(folder + "/model.safetensors", 256 + 240 * static_cast<std::int64_t>(gradients.size()));
   for (auto& [stored, value] : gradients) writer.add(stored, {value.data.data(), value.shape});
