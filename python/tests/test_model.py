@@ -296,16 +296,16 @@ def test_a_state_dict_shares_its_memory(gpt2: vitrine.Model) -> None:
 def test_unknown_keys_and_tensors_can_be_allowed(gpt2: vitrine.Model, tmp_path: Path) -> None:
     gpt2.save(tmp_path / "saved")
     config = {**gpt2.config, "new_key": 1}
-    tensors = {**gpt2.state_dict(), "mtp.0.weight": np.zeros(3, np.float32), "mtp.1": np.zeros(1, np.float32)}
+    tensors = {**gpt2.state_dict(), "extra.0.weight": np.zeros(3, np.float32), "extra.1": np.zeros(1, np.float32)}
     (tmp_path / "saved" / "config.json").write_text(json.dumps(config))
     with pytest.raises(vitrine.Error, match="new_key"):
         vitrine.load(tmp_path / "saved")
     assert vitrine.load(tmp_path / "saved", allowed_config_keys=["new_key"]).logits(IDS).tobytes() == gpt2.logits(IDS).tobytes()
-    with pytest.raises(vitrine.BadCheckpoint, match="mtp"):
+    with pytest.raises(vitrine.BadCheckpoint, match="extra"):
         vitrine.from_state_dict(config, tensors, allowed_config_keys=["new_key"])
-    with pytest.raises(vitrine.BadCheckpoint, match="mtp.1"):
-        vitrine.from_state_dict(config, tensors, allowed_config_keys=["new_key"], allowed_tensors=["mtp.0.weight"])
-    model = vitrine.from_state_dict(config, tensors, allowed_config_keys=["new_key"], allowed_tensors=["mtp.*"])
+    with pytest.raises(vitrine.BadCheckpoint, match="extra.1"):
+        vitrine.from_state_dict(config, tensors, allowed_config_keys=["new_key"], allowed_tensors=["extra.0.weight"])
+    model = vitrine.from_state_dict(config, tensors, allowed_config_keys=["new_key"], allowed_tensors=["extra.*"])
     assert model.logits(IDS).tobytes() == gpt2.logits(IDS).tobytes()
 
 
@@ -315,12 +315,12 @@ def test_unknown_tensors_of_a_file_can_be_allowed(gpt2: vitrine.Model, tmp_path:
     file = next(folder.glob("*.safetensors"))
     size = int.from_bytes(file.read_bytes()[:8], "little")
     header, data = json.loads(file.read_bytes()[8 : 8 + size]), file.read_bytes()[8 + size :]
-    header["mtp.weight"] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}
+    header["extra.weight"] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}
     text = json.dumps(header).encode()
     file.write_bytes(len(text).to_bytes(8, "little") + text + data + bytes(4))
-    with pytest.raises(vitrine.BadCheckpoint, match="mtp.weight"):
+    with pytest.raises(vitrine.BadCheckpoint, match="extra.weight"):
         vitrine.load(folder)
-    for allowed in ("mtp.weight", "mtp*"):
+    for allowed in ("extra.weight", "extra*"):
         model = vitrine.load(folder, allowed_tensors=[allowed])
         assert model.logits(IDS).tobytes() == gpt2.logits(IDS).tobytes()
         assert pickle.loads(pickle.dumps(model)).logits(IDS).tobytes() == gpt2.logits(IDS).tobytes()

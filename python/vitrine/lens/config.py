@@ -73,18 +73,19 @@ def config_of(model: Model, name: str) -> HookedTransformerConfig:
     types = {layer: _attention_type(kind) for kind in layers for layer in kind["layers"]}
     norm = "".join(str(first[f"norm_{where}_attention"]) for where in ("before", "of_sum_after", "after"))
     heads, kv_heads, d_head, d_model = first["n_heads"], first["n_kv_heads"], first["head_dim"], stack["d_model"]
-    n_layers, d_mlp, is_gated = stack["n_layers"], first["d_ff"], "gated" in first["ffn"]
-    experts = re.match(r"(\d+) of (\d+) experts", first["ffn"])
+    n_layers, n_experts, expert = stack["n_layers"], first.get("n_experts"), str(first.get("expert"))
+    d_mlp = int(re.findall(r"d_ff (\d+)", expert)[0]) if n_experts else first["d_ff"]
+    is_gated = "gated" in expert if n_experts else first["gated"]
     n_mlp = d_model * d_mlp * (3 if is_gated else 2)
-    if experts:
-        n_mlp = (n_mlp + d_model) * int(experts[2])
-    rope = re.match(r"theta ([0-9.e+]+), (\d+) elements", str(first["rope"]))
+    if n_experts:
+        n_mlp = (n_mlp + d_model) * n_experts
+    rope = re.match(r"theta ([0-9.e+]+), dim (\d+)", str(first["rope"]))
     is_local = len(set(types.values())) > 1 or first["window"] != "none"
-    has_layer_norm = "LayerNorm" in norm
+    has_layer_norm = "layer" in norm
     return HookedTransformerConfig(
         n_layers=n_layers, d_model=d_model, n_ctx=stack["max_seq_len"], d_head=d_head, n_heads=heads, d_mlp=d_mlp,
-        d_vocab=stack["vocab_size"], d_vocab_out=stack["vocab_size"], act_fn=_activation(file, first["ffn"]),
-        eps=_eps(norm), normalization_type="LN" if has_layer_norm else "RMS" if "RMSNorm" in norm else None,
+        d_vocab=stack["vocab_size"], d_vocab_out=stack["vocab_size"], act_fn=_activation(file, expert if n_experts else first["activation"]),
+        eps=_eps(norm), normalization_type="LN" if has_layer_norm else "RMS" if "rms" in norm else None,
         positional_embedding_type="rotary" if rope else "standard", attn_scale=1 / first["score_scale"],
         n_params=n_layers * (4 * d_model * d_head * heads + n_mlp), model_name=name,
         original_architecture=(file.get("architectures") or [None])[0], tokenizer_name=name,
@@ -92,10 +93,10 @@ def config_of(model: Model, name: str) -> HookedTransformerConfig:
         parallel_attn_mlp=str(first["residual"]).startswith("parallel"), rotary_dim=int(rope[2]) if rope else None,
         rotary_base=float(rope[1]) if rope else 10000, window_size=_number(first["window"], None), use_local_attn=is_local,
         attn_types=[types[i] for i in range(n_layers)] if is_local else None,
-        num_experts=int(experts[2]) if experts else None, experts_per_token=int(experts[1]) if experts else None,
+        num_experts=n_experts, experts_per_token=first.get("top_k"),
         use_normalization_before_and_after=first["norm_after_attention"] != "none",
-        attn_scores_soft_cap=_number(first["softcap"], -1.0), output_logits_soft_cap=_number(stack["final_softcap"], -1.0),
-        final_rms="RMSNorm" in str(stack["final_norm"]) and not has_layer_norm,
+        attn_scores_soft_cap=_number(first["score_softcap"], -1.0), output_logits_soft_cap=_number(stack["logit_softcap"], -1.0),
+        final_rms="rms" in str(stack["final_norm"]) and not has_layer_norm,
     )
 
 
@@ -116,4 +117,4 @@ def _activation(file: dict[str, Any], ffn: str) -> str:
     for key in ("hidden_act", "activation_function", "hidden_activation"):
         if isinstance(file.get(key), str):
             return str(file[key])
-    return "silu" if "SiLU" in ffn else "gelu_new" if "tanh" in ffn else "gelu"
+    return "silu" if "silu" in ffn else "gelu_new" if "tanh" in ffn else "gelu"
