@@ -3,7 +3,7 @@
 //
 //   template <ConfigOf<QkNormConfig> C, class Visit>
 //   void for_each_field(C& c, Visit&& visit) {
-//     visit(Field{"norm", "of q and k, before RoPE"}, c.norm);
+//     visit(Field{"norm", "of q and k"}, c.norm);
 //     visit(Field{"over", "what it normalizes"}, c.over);
 //   }
 //

@@ -1,6 +1,8 @@
-// The keys of config.json of models that no published family describes (model_type "vitrine"), for docs/config.md.
+// The keys of config.json of models that no published family describes (model_type "vitrine"), for docs/config.md, and
+// the names of their tensors.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +28,10 @@ struct OwnKeySection {
 
 /// All keys, in the order of docs/config.md.
 std::vector<OwnKeySection> own_config_keys();
+
+/// The names of all tensors, for one stack and for two, without their endings.
+std::span<const std::string> own_tensor_names();
+/// The names of recurrent cells, which are those of torch.nn and have no ending.
+std::span<const std::string> own_cell_names();
 
 }  // namespace vitrine

@@ -16,14 +16,40 @@
 namespace vitrine {
 namespace {
 
+/// What the list of a config says of a field.
+template <HasFields C>
+std::string_view sentence_of(const C& config, std::string_view name) {
+  std::string_view sentence;
+  for_each_field(config, [&](const Field& field, const auto&) {
+    if (field.name == name) sentence = field.sentence;
+  });
+  return sentence;
+}
+
 // Keys that set several fields, or decide which there are
+
+const EmbeddingConfig kOfContext = [] {
+  EmbeddingConfig embedding;
+  embedding.context = 2;
+  return embedding;
+}();
+const ModelConfig kPair = [] {
+  ModelConfig model;
+  model.encoder.emplace();
+  return model;
+}();
+const RecurrentConfig kAttending = [] {
+  RecurrentConfig cell;
+  cell.d_attention = 1;
+  return cell;
+}();
 
 const OwnKey kLayerCount{"n_layers", "", "number of layers"};
 const OwnKey kLayers{"layers",
                      "",
                      "what a layer is: a Transformer's block, a recurrent layer, or a dense one",
                      {"attention", "rnn", "gru", "lstm", "dense"}};
-const OwnKey kEmbeddingNorm{"embedding_norm", "false", "a norm of the sum of the embeddings"};
+const OwnKey kEmbeddingNorm{"embedding_norm", "false", sentence_of(EmbeddingConfig(), "embedding_norm")};
 const OwnKey kPositions{"positions",
                         "`\"rope\"`; `\"none\"` without attention",
                         "what tells a layer the order of tokens; RoPE, relative biases and ALiBi need attention",
@@ -34,7 +60,7 @@ const OwnKey kSinusoid{"sinusoid",
                        "all cosines (Marian); halves with the exponent i / (d/2 − 1)",
                        {"interleaved", "halves", "tensor2tensor"}};
 const OwnKey kFinalNorm{"final_norm", "true; false with `after_residual`, and without attention",
-                        "a norm before the head"};
+                        sentence_of(StackConfig(), "final_norm")};
 const OwnKey kQkNorm{"qk_norm",
                      "",
                      "a norm of q and k, over each head, each with a weight of its own, or all",
@@ -50,13 +76,12 @@ const OwnKey kNormPlace{"norm_place",
 const OwnKey kParallel{"parallel", "false", "attention and FFN read the same stream, and both are added to it"};
 const OwnKey kSharedWidth{"d_ff_shared", "none", "inner elements of an expert that every token uses"};
 const OwnKey kRnnActivation{"activation", "", "of an RNN", {"tanh", "relu"}};
-const OwnKey kContext{"context", "1",
-                      "dense: the number of tokens that a row reads, its own and those before it, oldest first"};
-const OwnKey kContextPad{"pad_token_id", "0", "dense: the token before the text begins"};
-const OwnKey kHeadTransform{"head_transform", "false", "a dense layer, activation and norm before the head (BERT)"};
+const OwnKey kContext{"context", "1", sentence_of(kOfContext, "context")};
+const OwnKey kContextPad{"pad_token_id", "0", sentence_of(kOfContext, "pad_token_id")};
+const OwnKey kHeadTransform{"head_transform", "false", sentence_of(HeadConfig(), "head_transform")};
 const OwnKey kEncoder{"encoder", "none",
                       "an object of the keys that differ in the encoder; `{}`: all are those of the decoder"};
-const OwnKey kSharedEmbedding{"shared_embedding", "true", "both stacks use one embedding"};
+const OwnKey kSharedEmbedding{"shared_embedding", "true", sentence_of(kPair, "shared_embedding")};
 const OwnKey kAdditive{
     "attention", "none", "a recurrent decoder's first layer reads [x ; context] (Bahdanau et al. 2014)", {"additive"}};
 const OwnKey kBridge{"bridge",
@@ -291,48 +316,6 @@ ModelConfig read_own(ConfigReader& c) {
   return model;
 }
 
-/// The names of all tensors, for one stack and for two.
-std::span<const std::string> tensor_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all = {"head.dense", "head.ln", "head.proj", "unembed"};
-    for (const std::string stack : {"", "encoder.", "decoder."}) {
-      for (const char* own : {"embed", "embed_proj", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final"}) {
-        all.push_back(stack + own);
-      }
-      const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
-      for (const char* norm : {"ln1", "ln1_post", "ln2", "ln2_post", "ln3", "ln3_post"}) all.push_back(block + norm);
-      for (const std::string attention : {"attn.", "cross_attn."}) {
-        for (const char* own : {"wq", "wk", "wv", "q_norm", "k_norm", "wo"}) all.push_back(block + attention + own);
-      }
-      for (const std::string ffn : {"mlp.", "mlp.experts.{e}.", "mlp.shared."}) {
-        for (const char* own : {"w_gate", "w_up", "w_down"}) all.push_back(block + ffn + own);
-      }
-      for (const char* own : {"dense.{l}", "attn.query", "attn.key", "attn.v", "bridge.{l}", "bridge_c.{l}"}) {
-        all.push_back(stack + own);
-      }
-      all.push_back(block + "mlp.router");
-      all.push_back(block + "mlp.correction");
-      all.push_back(block + "mlp.shared_gate");
-    }
-    return all;
-  }();
-  return names;
-}
-
-/// The names of recurrent cells, which are those of torch.nn and have no ending.
-std::span<const std::string> cell_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const std::string stack : {"", "encoder.", "decoder."}) {
-      for (const char* own : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
-        for (const char* direction : {"", "_reverse"}) all.push_back(stack + "rnn." + own + "_l{l}" + direction);
-      }
-    }
-    return all;
-  }();
-  return names;
-}
-
 /// The rows of docs/config.md.
 class KeyRows {
  public:
@@ -420,7 +403,7 @@ std::vector<OwnKeySection> own_config_keys() {
   rows.add(kHeadTransform);
   sections.push_back({"The head", rows.take()});
   for (const OwnKey* key : {&kEncoder, &kSharedEmbedding, &kAdditive}) rows.add(*key);
-  rows.add(OwnKey{"d_attention", "`d_hidden`", "inner size of additive attention"});
+  rows.add(OwnKey{"d_attention", "`d_hidden`", sentence_of(kAttending, "d_attention")});
   rows.add(kBridge);
   sections.push_back({"Encoder–decoders", rows.take()});
   return sections;
@@ -433,8 +416,8 @@ Family vitrine_family() {
   family.read_config = read_own;
   family.prefixes = {""};
   family.embedding = "embed.weight";
-  for (const std::string_view name : tensor_names()) family.tensors.push_back({name, {name}});
-  for (const std::string_view name : cell_names()) {
+  for (const std::string_view name : own_tensor_names()) family.tensors.push_back({name, {name}});
+  for (const std::string_view name : own_cell_names()) {
     TensorRule rule{name, {name}};
     rule.has_ending = false;
     family.tensors.push_back(rule);

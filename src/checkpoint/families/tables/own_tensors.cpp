@@ -1,0 +1,46 @@
+// The names of the tensors of own models (model_type "vitrine").
+#include "checkpoint/own_config.h"
+
+namespace vitrine {
+
+std::span<const std::string> own_tensor_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {"head.dense", "head.ln", "head.proj", "unembed"};
+    for (const std::string stack : {"", "encoder.", "decoder."}) {
+      for (const char* own : {"embed", "embed_proj", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final"}) {
+        all.push_back(stack + own);
+      }
+      const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
+      for (const char* norm : {"ln1", "ln1_post", "ln2", "ln2_post", "ln3", "ln3_post"}) all.push_back(block + norm);
+      for (const std::string attention : {"attn.", "cross_attn."}) {
+        for (const char* own : {"wq", "wk", "wv", "q_norm", "k_norm", "wo"}) all.push_back(block + attention + own);
+      }
+      for (const std::string ffn : {"mlp.", "mlp.experts.{e}.", "mlp.shared."}) {
+        for (const char* own : {"w_gate", "w_up", "w_down"}) all.push_back(block + ffn + own);
+      }
+      for (const char* own : {"dense.{l}", "attn.query", "attn.key", "attn.v", "bridge.{l}", "bridge_c.{l}"}) {
+        all.push_back(stack + own);
+      }
+      all.push_back(block + "mlp.router");
+      all.push_back(block + "mlp.correction");
+      all.push_back(block + "mlp.shared_gate");
+    }
+    return all;
+  }();
+  return names;
+}
+
+std::span<const std::string> own_cell_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const std::string stack : {"", "encoder.", "decoder."}) {
+      for (const char* own : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
+        for (const char* direction : {"", "_reverse"}) all.push_back(stack + "rnn." + own + "_l{l}" + direction);
+      }
+    }
+    return all;
+  }();
+  return names;
+}
+
+}  // namespace vitrine
