@@ -5,7 +5,7 @@
 namespace vitrine {
 
 Family dots1_family() {
-  Family family = decoder_family("dots1", "Dots1ForCausalLM", [](ConfigReader& c) {
+  return grouped_experts_family("dots1", "Dots1ForCausalLM", [](ConfigReader& c) {
     ModelConfig model = read_decoder(c, {});
     read_attention_bias(c, model);
     norm_q_and_k(model, QkNormConfig::Over::head);
@@ -16,19 +16,10 @@ Family dots1_family() {
       const bool slides = sliding.empty() ? static_cast<double>(i) >= first_sliding : sliding[i];
       if (slides) find<AttentionConfig>(model.blocks[i])->window = window;
     }
-    const MoeConfig moe = read_grouped_experts(c, model,
-                                               {.n_experts_key = "n_routed_experts",
-                                                .d_ff_key = "moe_intermediate_size",
-                                                .d_ff = 1408,
-                                                .n_shared_key = "n_shared_experts"},
-                                               false);
+    const MoeConfig moe = read_grouped_experts(c, model, {.d_ff = 1408}, false);
     put_experts(model, moe, read_first_sparse_layer(c, 0));
     return model;
   });
-  add_experts(family, "n_routed_experts");
-  add_shared_experts(family);
-  add_correction(family);
-  return family;
 }
 
 }  // namespace vitrine

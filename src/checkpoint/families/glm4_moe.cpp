@@ -5,31 +5,19 @@
 namespace vitrine {
 
 Family glm4_moe_family() {
-  Family family = decoder_family("glm4_moe", "Glm4MoeForCausalLM", [](ConfigReader& c) {
+  return grouped_experts_family("glm4_moe", "Glm4MoeForCausalLM", [](ConfigReader& c) {
     for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers"}) c.ignore(key);  // not run
     DecoderKeys keys{.max_seq_len = 131072};
     keys.norm.eps = 1e-5f;
     keys.rope.fraction_key = "partial_rotary_factor";
     keys.rope.fraction = 0.5;
     ModelConfig model = read_decoder(c, keys);
-    const bool bias = c.flag_or("attention_bias", false);
-    for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
+    set_qkv_bias(model, c.flag_or("attention_bias", false));
     if (c.flag_or("use_qk_norm", false)) norm_q_and_k(model, QkNormConfig::Over::head);
-    const MoeConfig moe = read_grouped_experts(c, model,
-                                               {.n_experts_key = "n_routed_experts",
-                                                .n_experts = 128,
-                                                .top_k = 8,
-                                                .d_ff_key = "moe_intermediate_size",
-                                                .d_ff = 1408,
-                                                .n_shared_key = "n_shared_experts",
-                                                .n_shared = 1});
+    const MoeConfig moe = read_grouped_experts(c, model, {.n_experts = 128, .top_k = 8, .d_ff = 1408, .n_shared = 1});
     put_experts(model, moe, read_first_sparse_layer(c, 1));
     return model;
   });
-  add_experts(family, "n_routed_experts");
-  add_shared_experts(family);
-  add_correction(family);
-  return family;
 }
 
 }  // namespace vitrine

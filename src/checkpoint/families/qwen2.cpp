@@ -7,7 +7,7 @@ Family qwen2_family() {
   return decoder_family("qwen2", "Qwen2ForCausalLM", [](ConfigReader& c) {
     c.refuse("use_mrope");  // positions of images
     ModelConfig model = read_decoder(c, {.max_seq_len = 32768});
-    for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = true;
+    set_qkv_bias(model, true);
     read_window_of_last_layers(c, model);
     return model;
   });

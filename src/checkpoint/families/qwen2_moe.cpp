@@ -12,8 +12,7 @@ Family qwen2_moe_family() {
     for (const bool slides : read_sliding_layers(c, model.blocks.size())) {
       c.expect(!slides, "layer_types", "full_attention in all layers");
     }
-    const bool bias = c.flag_or("qkv_bias", true);
-    for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
+    set_qkv_bias(model, c.flag_or("qkv_bias", true));
     read_qwen_experts(c, model, 60, 4, 1408, 5632);
     return model;
   });

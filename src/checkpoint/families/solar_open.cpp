@@ -5,28 +5,16 @@
 namespace vitrine {
 
 Family solar_open_family() {
-  Family family = decoder_family("solar_open", "SolarOpenForCausalLM", [](ConfigReader& c) {
+  return grouped_experts_family("solar_open", "SolarOpenForCausalLM", [](ConfigReader& c) {
     for (const char* key : {"intermediate_size", "first_k_dense_replace"}) c.ignore(key);  // there are no dense layers
     DecoderKeys keys{.max_seq_len = 131072, .d_ff_key = "moe_intermediate_size", .d_ff_factor = 1, .head_dim = 128};
     keys.norm.eps = 1e-5f;
     keys.rope.theta = 1e6;
     ModelConfig model = read_decoder(c, keys);
-    const bool bias = c.flag_or("attention_bias", false);
-    for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
-    put_experts(model, read_grouped_experts(c, model,
-                                            {.n_experts_key = "n_routed_experts",
-                                             .n_experts = 128,
-                                             .top_k = 8,
-                                             .d_ff_key = "moe_intermediate_size",
-                                             .d_ff = 1280,
-                                             .n_shared_key = "n_shared_experts",
-                                             .n_shared = 1}));
+    set_qkv_bias(model, c.flag_or("attention_bias", false));
+    put_experts(model, read_grouped_experts(c, model, {.n_experts = 128, .top_k = 8, .d_ff = 1280, .n_shared = 1}));
     return model;
   });
-  add_experts(family, "n_routed_experts");
-  add_shared_experts(family);
-  add_correction(family);
-  return family;
 }
 
 }  // namespace vitrine

@@ -26,8 +26,11 @@ MoeConfig read_experts(ConfigReader& c, const ModelConfig& model, const ExpertKe
   return moe;
 }
 
-MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, const ExpertKeys& keys, bool renormalize,
+MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, ExpertKeys keys, bool renormalize,
                                double scale) {
+  keys.n_experts_key = "n_routed_experts";
+  keys.d_ff_key = "moe_intermediate_size";
+  keys.n_shared_key = "n_shared_experts";
   MoeConfig moe = read_experts(c, model, keys);
   const auto expect = [&](const char* key, std::string_view word) {  // in published files; transformers drops them
     const std::string text = c.text_or(key, word);
@@ -44,6 +47,15 @@ MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, const 
   moe.renormalize = c.flag_or("norm_topk_prob", renormalize);
   moe.router.eps = moe.renormalize ? 1e-20f : 0.0f;
   return moe;
+}
+
+Family grouped_experts_family(std::string_view model_type, std::string_view architecture,
+                              std::function<ModelConfig(ConfigReader&)> read_config) {
+  Family family = decoder_family(model_type, architecture, std::move(read_config));
+  add_experts(family, "n_routed_experts");
+  add_shared_experts(family);
+  add_correction(family);
+  return family;
 }
 
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first) {

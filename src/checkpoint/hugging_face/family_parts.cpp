@@ -263,8 +263,7 @@ ModelConfig read_glm_decoder(ConfigReader& c) {
   keys.rope.fraction_key = "partial_rotary_factor";
   keys.rope.fraction = 0.5;
   ModelConfig model = read_decoder(c, keys);
-  const bool bias = c.flag_or("attention_bias", true);
-  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
+  set_qkv_bias(model, c.flag_or("attention_bias", true));
   return model;
 }
 
@@ -309,6 +308,10 @@ void read_attention_bias(ConfigReader& c, ModelConfig& model) {
 
 void read_biases(ConfigReader& c, ModelConfig& model) {
   set_biases(model, c.flag_or("attention_bias", false), c.flag_or("mlp_bias", false));
+}
+
+void set_qkv_bias(ModelConfig& model, bool bias) {
+  for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_bias = bias;
 }
 
 void set_biases(ModelConfig& model, bool attention, bool ffn) {

@@ -103,6 +103,8 @@ void read_attention_bias(ConfigReader& config, ModelConfig& model);
 void read_biases(ConfigReader& config, ModelConfig& model);
 /// Sets the biases of the projections of attention and of the FFN, which is not a mixture of experts, in all layers.
 void set_biases(ModelConfig& model, bool attention, bool ffn);
+/// Sets the biases of the projections to q, k and v in all layers.
+void set_qkv_bias(ModelConfig& model, bool bias);
 /// Adds norms of q and k in all layers, configured like the final norm.
 void norm_q_and_k(ModelConfig& model, QkNormConfig::Over over);
 /// ALiBi for `n_heads` heads. Throws BadCheckpoint for more heads than any model has, before their slopes are computed.
@@ -139,9 +141,13 @@ struct ExpertKeys {
 
 /// Reads experts shaped like the dense FFN but for their width, whose weights are divided by their sum.
 MoeConfig read_experts(ConfigReader& config, const ModelConfig& model, const ExpertKeys& keys);
-/// The same with the router of DeepSeek V3: sigmoid, a correction, groups by their two largest, a routed scale.
-MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, const ExpertKeys& keys,
-                               bool renormalize = true, double scale = 1);
+/// The same with the keys and the router of DeepSeek V3: sigmoid, a correction, groups by their two largest, a routed
+/// scale. `keys` has the defaults of sizes.
+MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, ExpertKeys keys, bool renormalize = true,
+                               double scale = 1);
+/// A decoder_family() with the tensors of such experts.
+Family grouped_experts_family(std::string_view model_type, std::string_view architecture,
+                              std::function<ModelConfig(ConfigReader&)> read_config);
 /// Puts experts into the layers from `first` on.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
 /// Reads first_k_dense_replace, which may be 0.
