@@ -45,6 +45,19 @@ Json much() {
               {"logit_scale", 0.25}});
 }
 
+TEST(OwnFamily, AlibiAndWidthsOfTheirOwn) {
+  const ModelConfig config =
+      config_of(own({{"positions", "alibi"}, {"alibi_max_bias", 4}, {"embedding_width", 24}, {"head_width", 40}}));
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    EXPECT_EQ(attention_of(config, i)->alibi, make_alibi(4, 4));
+    EXPECT_FALSE(attention_of(config, i)->rope);
+  }
+  const ModelConfig plain = config_of(own({{"positions", "alibi"}}));
+  EXPECT_EQ(attention_of(plain, 0)->alibi, make_alibi(4, 8));
+  // 300 tokens of 24 and 40 instead of 64 elements, and two projections
+  EXPECT_EQ(count_params(config), count_params(plain) - 300 * (40 + 24) + 64 * (24 + 40));
+}
+
 TEST(OwnFamily, DescribesPublishedFamilies) {
   const auto published = [](const std::string& preset, std::vector<std::string> set) {
     Json json = preset_or_config(preset);

@@ -48,7 +48,7 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
   const auto shapes_bytes = static_cast<double>(shapes.bytes()),
              real_bytes = static_cast<double>(arena.touched_bytes());
   EXPECT_LE(shapes_bytes, 1.25 * real_bytes);
-  EXPECT_GE(shapes_bytes, 0.92 * real_bytes);
+  EXPECT_GE(shapes_bytes, (GetParam() == "opt_350m" ? 0.92 : 0.95) * real_bytes);  // its float16 has many biases
   EXPECT_GT(real.ops().size(), model.config().n_layers());
 }
 
