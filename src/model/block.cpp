@@ -7,9 +7,8 @@ namespace vitrine {
 namespace {
 
 /// The stream x plus the output y of a sublayer.
-Tensor join(Pass& p, BlockSite at, const Sublayer& c, const SublayerNormParams& w, const SumSites& sites,
-            const Tensor& x, Tensor y) {
-  const SublayerNames names = names_of(c);
+Tensor join(Pass& p, BlockSite at, const SublayerNames& names, const Sublayer& c, const SublayerNormParams& w,
+            const SumSites& sites, const Tensor& x, Tensor y) {
   y = scale(p, c.scale, norm(p, at(names.post), c.norms.post, w.post, y));
   y = p.tap(at(names.out), dropout(p, at(names.out), y));
   Tensor sum = add(p, x, y);
@@ -44,7 +43,7 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
       return forward(p, here, kind, params, in);
     });
     if (p.ends_before(here(names.post).scale)) continue;  // one that runs next to it may still be needed
-    stream = join(p, here, sublayer, own.norms, sum_sites(c, i), stream, y);
+    stream = join(p, here, names, sublayer, own.norms, sum_sites(c, i), stream, y);
   }
   return stream;
 }

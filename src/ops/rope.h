@@ -133,7 +133,7 @@ constexpr std::array<std::string_view, 2> words(RopeConfig::Layout) { return {"h
 template <ConfigOf<RopeConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"theta", "base of the frequencies"}, c.theta);
-  visit(Field{"dim", "elements of a head that are rotated"}, c.dim);
+  visit(Field{"dim", "elements of a head that are rotated", "`head_dim`"}, c.dim);
   visit(Field{"layout", "which elements are pairs"}, c.layout);
   visit(Field{"scaling", "of the frequencies, for long contexts"}, c.scaling);
   visit(Field{"magnitude", "factor of cos and sin"}, c.magnitude);
