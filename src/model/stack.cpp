@@ -1,9 +1,11 @@
 #include "model/stack.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/exchanged.h"
+#include "base/mapped_file.h"
 #include "model/block.h"
 #include "model/finite.h"
 #include "ops/dropout.h"
@@ -184,6 +186,24 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   return x;
 }
 
+/// `[T, n_layers · p]`: rows of the table of per-layer embeddings, times its scale. They are read from the mapped file in
+/// groups, whose pages are released: the table takes no memory, however many tokens there are.
+Tensor look_up(Pass& p, const PerLayerInputConfig& c, const Param& table, std::span<const std::int32_t> ids) {
+  constexpr std::size_t kGroup = 64;
+  const EmbedOptions options{c.scale, {}, "per_layer_embed"};
+  if (p.is_taped() || p.shapes_only || p.ledger != nullptr) return embed(p, table, ids, options);
+  const auto size = static_cast<std::size_t>(bytes_of(table.view.dtype, table.shape.count()));
+  const Tensor all = p.tensor({static_cast<std::int64_t>(ids.size()), table.shape[1]});
+  MappedFile::release({table.view.data, size});  // from now on faults read small pages
+  for (std::size_t first = 0; first < ids.size(); first += kGroup) {
+    const ArenaScope scope(p.arena);
+    const Tensor rows = embed(p, table, ids.subspan(first, std::min(kGroup, ids.size() - first)), options);
+    p.copy(rows.data, rows.count(), all.row(static_cast<std::int64_t>(first)));
+    MappedFile::release({table.view.data, size});
+  }
+  return all;
+}
+
 /// `[T, n_layers · p]`: the inputs of per-layer embeddings, from the tokens and the stream x before the first layer.
 Tensor per_layer_inputs(Pass& p, BlockSite at, const StackConfig& c, const StackParams& w,
                         std::span<const std::int32_t> ids, const Tensor& x) {
@@ -193,7 +213,7 @@ Tensor per_layer_inputs(Pass& p, BlockSite at, const StackConfig& c, const Stack
   const Tensor projected = scale(p, own.projection_scale, linear(p, w.per_layer_proj, x));
   const Shape parts{x.rows(), static_cast<std::int64_t>(c.n_layers()), per_layer_width(c)};
   const Tensor normed = norm(p, at(norms::embed), own.norm, w.per_layer_norm, projected.reshaped(parts));
-  const Tensor looked_up = embed(p, w.per_layer_embed, ids, {own.scale, {}, "per_layer_embed"});
+  const Tensor looked_up = look_up(p, own, w.per_layer_embed, ids);
   return scale(p, own.sum_scale, add(p, normed.reshaped(looked_up.shape), looked_up));
 }
 
