@@ -247,6 +247,7 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
     m.activations = as_double(training_bytes(config, learning, pool));
     return m;
   }
+  m.weights -= as_double(count_per_layer_params(config)) * w.bytes_per_weight;  // their rows stay in the file
   CountedKvMemory counted;
   m.kv_cache = batch * as_double(KvCache(cache_layers(config), w.length, w.kv, counted).bytes());
   const std::int64_t n_source = w.source_length.value_or(w.length);

@@ -118,6 +118,46 @@ std::int64_t count_experts(const StackConfig& config) {
   return n;
 }
 
+/// The layers that read the keys and values of an earlier one.
+void check_shared_keys(std::string_view where, const StackConfig& config) {
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    const AttentionConfig* const own = attention_of(config, i);
+    if (own == nullptr || !own->kv_layer) continue;
+    const auto from = *own->kv_layer;
+    const bool is_earlier = from >= 0 && static_cast<std::size_t>(from) < i;
+    const AttentionConfig* const source = is_earlier ? attention_of(config, static_cast<std::size_t>(from)) : nullptr;
+    const bool fits = source != nullptr && !source->kv_layer && source->window == own->window &&
+                      source->n_kv_heads == own->n_kv_heads && source->head_dim == own->head_dim;
+    if (fits) continue;
+    throw BadInput(where,
+                   "layer {} reads the keys and values of layer {}: expected an earlier layer with its own, and with "
+                   "the same heads and window",
+                   i, from);
+  }
+}
+
+/// The inputs of per-layer embeddings, and the sublayers that read them.
+void check_per_layer(std::string_view where, const StackConfig& config) {
+  const std::int64_t width = per_layer_width(config);
+  for (const BlockConfig& block : config.blocks) {
+    const auto* const own = find<PerLayerConfig>(block);
+    if ((own != nullptr ? own->width : 0) == width) continue;
+    throw BadInput(where, "expected per-layer embeddings of one width in all layers, got {} and {}", width,
+                   own != nullptr ? own->width : 0);
+  }
+  if (config.per_layer.has_value() != (width > 0)) {
+    throw BadInput(where, "expected inputs of per-layer embeddings where layers read them");
+  }
+  if (!config.per_layer) return;
+  const PerLayerInputConfig& c = *config.per_layer;
+  check_size(where, "rows of the per-layer embeddings", c.vocab_size);
+  check_size(where, "n_layers × width of per-layer embeddings", width * static_cast<std::int64_t>(config.n_layers()));
+  for (const float factor : {c.scale, c.projection_scale, c.sum_scale}) {
+    check_number(where, "factors of per-layer embeddings", factor);
+  }
+  check_norm(where, "the norm of per-layer embeddings", c.norm);
+}
+
 /// `source`: the encoder that the stack reads; null: none.
 void check_layers(std::string_view where, const StackConfig& config, const StackConfig* source) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
@@ -143,6 +183,8 @@ void check_stack(std::string_view where, const StackConfig& config, const StackC
   check_norm(where, "final_norm", config.final_norm);
   check_context(where, config);
   check_layers(where, config, source);
+  check_shared_keys(where, config);
+  check_per_layer(where, config);
   if (config.relative_bias) check_relative_bias(where, config);
 }
 
@@ -190,13 +232,14 @@ CacheLayerConfig cache_layer(const Sublayer& sublayer) {
 
 SumSites sum_sites(const BlockConfig& block, std::size_t i) {
   if (i + 1 == block.sublayers.size()) return {Site::resid_post, norms::post, Site::normalized_resid_post};
-  const bool is_read = block.sublayers[i + 1].input == Sublayer::Input::stream;
-  return {is_read ? std::optional<Site>(Site::resid_mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
+  const Sublayer& next = block.sublayers[i + 1];
+  const bool is_read = next.input == Sublayer::Input::stream;
+  return {is_read ? std::optional<Site>(names_of(next).mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
 }
 
 bool has_middle(const BlockConfig& block) {
   return std::any_of(block.sublayers.begin(), block.sublayers.end(), [&](const Sublayer& s) {
-    return &s != &block.sublayers.front() && s.input == Sublayer::Input::stream;
+    return &s != &block.sublayers.front() && s.input == Sublayer::Input::stream && names_of(s).mid == Site::resid_mid;
   });
 }
 
@@ -277,11 +320,25 @@ bool is_bidirectional(const StackConfig& config) {
 
 bool has_stream(const StackConfig& config) { return config.layers.empty(); }
 
+bool can_begin_at(const StackConfig& config, std::size_t i) {
+  for (std::size_t layer = i; layer < config.blocks.size(); ++layer) {
+    const AttentionConfig* const attention = attention_of(config, layer);
+    if (attention != nullptr && attention->kv_layer && *attention->kv_layer < static_cast<std::int64_t>(i))
+      return false;
+  }
+  return true;
+}
+
+std::int64_t per_layer_width(const StackConfig& config) {
+  const auto* const first = config.blocks.empty() ? nullptr : find<PerLayerConfig>(config.blocks.front());
+  return first != nullptr ? first->width : 0;
+}
+
 bool has_sequence_rows(const ModelConfig& config) { return !config.encoder && has_stream(config); }
 
 bool is_constant(const ModelConfig& config, std::string_view name) {
   if (name == "unembed.bias") return !config.head.is_bias_trained;
-  if (is_correction(name)) return true;
+  if (is_correction(name) || name.ends_with(kScalarName)) return true;
   if (!name.ends_with("pos_embed.weight")) return false;
   const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
   return stack.embedding.sinusoid.has_value();

@@ -220,6 +220,7 @@ ConfigFacts describe_layer(const StackConfig& stack, std::size_t i) {
   }
   if (stack.layers.empty()) {
     facts.push_back({"residual", describe_residual(stack.blocks[i])});
+    if (stack.blocks[i].scalar) facts.push_back({"layer_scalar", true});
     for (const Sublayer& sublayer : stack.blocks[i].sublayers) {
       add_fields(sublayer, "_" + key_of(names_of(sublayer).role), facts);
     }

@@ -80,7 +80,9 @@ struct KeySource {
 /// types of its cache, or to Pass::kv_types without one. Heads are rotated before they are rounded to integers, which
 /// spreads large elements over the head; queries are rotated alike, and sums of values are rotated back. In
 /// cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is that of the source.
-std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v);
+/// `kv_layer`: the layer of the cache that has the earlier ones, if it is not that of `at`.
+std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v,
+                                   std::optional<std::int64_t> kv_layer = {});
 
 /// Appends this pass's keys and values to the caches of the segments, or of their sources.
 void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources);

@@ -37,8 +37,10 @@ KvSpans KeySource::spans(std::int64_t kv_head) const {
   return all;
 }
 
-std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v) {
+std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v,
+                                   std::optional<std::int64_t> kv_layer) {
   std::vector<KeySource> sources;
+  const int layer = static_cast<int>(kv_layer.value_or(at.layer));
   for (const Segment& s : p.segments_of(at.stack)) {
     const KvCache* const cache = at.cross && s.cache != nullptr ? s.cache->source() : s.cache;
     const KvTypes types = cache != nullptr ? cache->types() : p.kv_types;
@@ -46,7 +48,7 @@ std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const
     const Segment none{0, 0, at.cross && cache != nullptr ? cache->length() : 0};
     const Segment& rows = is_read ? none : at.cross ? p.sources[static_cast<std::size_t>(s.source)] : s;
     KeySource source{
-        cache, at.layer, rows.position, rows.first_row, rows.length, {nullptr, types.keys}, {nullptr, types.values}};
+        cache, layer, rows.position, rows.first_row, rows.length, {nullptr, types.keys}, {nullptr, types.values}};
     source.n_padding = rows.n_padding;
     if (!is_read) source.keys = rounded(p, k.row_range(rows.first_row, rows.length), types.keys);
     if (!is_read) source.values = rounded(p, v.row_range(rows.first_row, rows.length), types.values);

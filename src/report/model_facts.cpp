@@ -77,6 +77,7 @@ ModelFacts config_facts(const Json& json, const std::string& name) {
   facts.file = json;
   facts.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
   facts.stored_bytes = count_params(facts.config) * (is_f32 ? 4 : 2);
+  facts.per_layer_bytes = count_per_layer_params(facts.config) * (is_f32 ? 4 : 2);
   return facts;
 }
 
@@ -85,6 +86,8 @@ ModelFacts checkpoint_facts(const Checkpoint& checkpoint, const std::string& pat
   ModelFacts facts{path, checkpoint.description, "", model.config()};
   facts.products = products_name(model, compute);
   facts.stored_bytes = stored_bytes(model);
+  const Param& table = model.params().per_layer_embed;
+  if (model.config().per_layer) facts.per_layer_bytes = bytes_of(table.view.dtype, table.shape.count());
   facts.unread = checkpoint.unread;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
     facts.stored_names[name] = param.stored_name;
@@ -162,6 +165,7 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
                 {"source", s.source},
                 {"params", count_params(s.config)},
                 {"bytes", s.stored_bytes},
+                {"per_layer_bytes", s.per_layer_bytes},
                 {"unread", unread},
                 {"dtype", s.types},
                 {"compute", s.products},

@@ -153,7 +153,8 @@ Checkpoint golden_gradient_checkpoint(const std::string& name, const std::string
   gradients.erase("loss");
   const Checkpoint golden = golden_checkpoint(name);
   for (const auto& [stored, tensor] : golden.stored->all) {
-    if (!stored.ends_with("correction_bias")) continue;  // a buffer has no gradient
+    if (!stored.ends_with("correction_bias") && !stored.ends_with("layer_scalar"))
+      continue;  // buffers have no gradient
     Value zeros = tensors_of(goldens() + "/" + name + "/model.safetensors").at(stored);
     std::fill(zeros.data.begin(), zeros.data.end(), 0.0f);
     gradients[stored] = std::move(zeros);

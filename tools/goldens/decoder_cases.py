@@ -414,6 +414,54 @@ PUBLISHED_GEMMA3 = {
     "vocab_size": 29,
 }
 
+# config.json in the style of google/gemma-4-26B-A4B, its text half: sizes of the full layers in keys of their own.
+PUBLISHED_GEMMA4_MOE = {
+    "architectures": ["Gemma4ForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "attention_k_eq_v": True,
+    "bos_token_id": 2,
+    "dtype": "float32",
+    "enable_moe_block": True,
+    "eos_token_id": 1,
+    "final_logit_softcapping": None,
+    "global_head_dim": 8,
+    "head_dim": 6,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 20,
+    "hidden_size_per_layer_input": 0,
+    "initializer_range": 0.02,
+    "intermediate_size": 24,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "max_position_embeddings": 64,
+    "model_type": "gemma4_text",
+    "moe_intermediate_size": 12,
+    "num_attention_heads": 6,
+    "num_experts": 5,
+    "num_global_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 3,
+    "num_kv_shared_layers": 0,
+    "pad_token_id": 0,
+    "rms_norm_eps": 1e-06,
+    "rope_parameters": {
+        "full_attention": {
+            "partial_rotary_factor": 0.25,
+            "rope_theta": 100.0,
+            "rope_type": "proportional",
+        },
+        "sliding_attention": {"rope_theta": 50.0, "rope_type": "default"},
+    },
+    "sliding_window": 5,
+    "tie_word_embeddings": True,
+    "top_k_experts": 2,
+    "use_bidirectional_attention": "vision",
+    "use_cache": True,
+    "use_double_wide_mlp": False,
+    "vocab_size": 29,
+    "vocab_size_per_layer_input": 29,
+}
+
 # config.json in the style of EleutherAI/pythia-160m.
 PUBLISHED_NEOX = {
     "architectures": ["GPTNeoXForCausalLM"],
@@ -782,6 +830,59 @@ CASES = [
         ),
         tokens=13,
         ablations={"embed_scale": STRONG, "final_softcap": STRONG},
+    ),
+    Case(
+        name="gemma4",
+        proves=(
+            "sizes, RoPE and windows by kind of layer, a norm of v, keys and values of the last unshared layer of the "
+            "kind, wider MLPs where they are read, per-layer embeddings, a scalar after each layer"
+        ),
+        model_class=transformers.Gemma4ForCausalLM,
+        layout=GEMMA2,
+        config=SMALL
+        | dict(
+            num_hidden_layers=6,
+            head_dim=8,
+            global_head_dim=12,
+            sliding_window=5,
+            layer_types=["sliding_attention", "full_attention"] * 3,
+            num_kv_shared_layers=2,
+            use_double_wide_mlp=True,
+            hidden_size_per_layer_input=9,
+            vocab_size_per_layer_input=29,
+            final_logit_softcapping=3.0,
+            rope_parameters={
+                "full_attention": {
+                    "rope_type": "proportional",
+                    "partial_rotary_factor": 0.5,
+                    "rope_theta": 1000.0,
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            },
+        ),
+        tokens=13,
+        gains={"qk_norm": 1.0, "embed_tokens_per_layer": 3.0, "per_layer_input_gate": 1.6},
+        ablations={
+            "embed_scale": STRONG,
+            "final_softcap": STRONG,
+            "ropes": STRONG,
+            "layer_scalars": STRONG,
+            "per_layer_table": STRONG,
+        },
+    ),
+    Case(
+        name="gemma4_moe",
+        proves=(
+            "experts next to a dense MLP, each with norms of its own, a router with a norm and a scale per expert; "
+            "values that are keys before their norm; config.json as published"
+        ),
+        model_class=transformers.Gemma4ForCausalLM,
+        layout=GEMMA2,
+        config=PUBLISHED_GEMMA4_MOE,
+        published=True,
+        tokens=13,
+        gains={"qk_norm": 1.0, "router.proj": 4.0, "experts.gate_up_proj": 1.6, "experts.down_proj": 3.0},
+        ablations={"ropes": STRONG, "expert_scale": 1e-3, "router_scale": 1e-3, "layer_scalars": STRONG},
     ),
     Case(
         name="olmo2",

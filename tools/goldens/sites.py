@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 TOLERANCE = 5e-6  # of recomputed values, relative to the largest magnitude in the tensor
 
 ROTATES_ALONE = ("GPTJForCausalLM", "CodeGenForCausalLM")  # first k, then q, [1, T, heads, elements]
+ROTATES_Q_FIRST = ("Gemma4ForCausalLM",)  # then k, unless it is that of an earlier layer
 
 Sites = dict[str, Tensor]
 
@@ -87,10 +88,11 @@ class Record:
     """Everything observed during one forward."""
 
     inputs: dict[str, Tensor] = field(default_factory=dict)
+    second_inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     attention: list[AttentionCall] = field(default_factory=list)
-    before_rotation: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # by layer
+    before_rotation: dict[int, tuple[Tensor, Tensor | None]] = field(default_factory=dict)  # by layer
     logits: Tensor | None = None
     loss: Tensor | None = None
 
@@ -124,15 +126,13 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
         else:
             _observe_returned_patterns(seen, model, family, observed)
         if hasattr(family, "apply_rotary_pos_emb") and hasattr(family, "eager_attention_forward"):
-            observed.enter_context(
-                patch.object(
-                    family,
-                    "apply_rotary_pos_emb",
-                    _rotary_observer(seen, family.apply_rotary_pos_emb)
-                    if type(model).__name__ not in ROTATES_ALONE
-                    else _single_rotary_observer(seen, family.apply_rotary_pos_emb),
-                )
-            )
+            kind, rotate = type(model).__name__, family.apply_rotary_pos_emb
+            observer = _rotary_observer
+            if kind in ROTATES_ALONE:
+                observer = _single_rotary_observer
+            elif kind in ROTATES_Q_FIRST:
+                observer = _query_first_observer
+            observed.enter_context(patch.object(family, "apply_rotary_pos_emb", observer(seen, rotate)))
         with torch.no_grad():
             result = model(ids[None], labels=ids[None], use_cache=False)
     logits = result.prediction_logits if hasattr(result, "prediction_logits") else result.logits
@@ -145,10 +145,12 @@ def _module_observer(seen: Record, name: str):
     def hook(_module, args, output):
         if args and isinstance(args[0], Tensor):
             seen.inputs[name] = args[0][0] if args[0].ndim > 2 else args[0]
+        if len(args) > 1 and isinstance(args[1], Tensor):
+            seen.second_inputs[name] = args[1][0]
         if isinstance(output, Tensor):
             # a copy: some models add to a module's output in place
             seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
-        elif name.endswith(("mlp.gate", "moe.router")):  # a router: logits, the weights of the chosen experts, their indices
+        elif name.endswith(("mlp.gate", ".router")):  # a router: logits, the weights of the chosen experts, their indices
             seen.routed[name] = output
         elif isinstance(output, tuple) and isinstance(output[0], Tensor):
             seen.outputs[name] = output[0][0]
@@ -292,6 +294,16 @@ def _single_rotary_observer(seen: Record, rotate):
     return observed
 
 
+def _query_first_observer(seen: Record, rotate):
+    def observed(tensor, cos, sin, **kwargs):
+        layer, heads = len(seen.attention), tensor[0].transpose(0, 1)
+        known = seen.before_rotation.get(layer)
+        seen.before_rotation[layer] = (heads, None) if known is None else (known[0], heads)
+        return rotate(tensor, cos, sin, **kwargs)
+
+    return observed
+
+
 def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Record) -> Sites:
     """All sites of the forward, in the order in which it computes them."""
     sites: Sites = {"hook_tokens": ids.float()}
@@ -344,7 +356,9 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
         assert_close(resid_pre + attn_out, resid_mid, f"{block}: residual after attention")
     if layout.ln2 and not layout.norms_sum:
         sites |= norm("ln2", layout.ln2)
-    if hasattr(model.get_submodule(f"{block}.{layout.mlp}".rstrip(".")), "experts"):
+    if hasattr(model.get_submodule(block), "experts"):
+        sites |= side_by_side_sites(model, layout, seen, block)
+    elif hasattr(model.get_submodule(f"{block}.{layout.mlp}".rstrip(".")), "experts"):
         sites |= moe_sites(model, layout, seen, block)
     else:
         sites |= mlp_sites(model, layout, seen, block)
@@ -359,10 +373,32 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
         sites |= norm("ln2", layout.ln2)
         sites["hook_normalized_resid_post"] = sites["ln2.hook_out"]
         return sites
+    added = attn_out + mlp_out
+    if hasattr(model.get_submodule(block), "per_layer_input_gate"):
+        sites["hook_resid_mid_ple"] = seen.inputs[f"{block}.per_layer_input_gate"]
+        assert_close(resid_pre + added, sites["hook_resid_mid_ple"], f"{block}: residual after the MLP")
+        sites |= per_layer_sites(model, seen, block)
+        added = added + sites["hook_ple_out"]
     resid_post = sites["hook_resid_post"] = seen.outputs[block]
-
-    assert_close(resid_pre + attn_out + mlp_out, resid_post, f"{block}: residual after the MLP")
+    scalar = getattr(model.get_submodule(block), "layer_scalar", 1.0)
+    assert_close((resid_pre + added) * scalar, resid_post, f"{block}: residual after the block")
     return sites
+
+
+def per_layer_sites(model: PreTrainedModel, seen: Record, block: str) -> Sites:
+    """A per-layer embedding: its gate, its input and what it adds to the stream."""
+    given, gate = seen.second_inputs[block], seen.outputs[f"{block}.per_layer_input_gate"]
+    post = seen.inputs[f"{block}.per_layer_projection"]
+    assert_close(model.get_submodule(block).act_fn(gate) * given, post, f"{block}: gated per-layer input")
+    norm = norm_sites(model, seen, f"{block}.post_per_layer_input_norm", "ln3_post")
+    return {
+        "hook_per_layer_input": given,
+        "ple.hook_pre": gate,
+        "ple.hook_post": post,
+        "ple.hook_out": seen.outputs[f"{block}.per_layer_projection"],
+        **norm,
+        "hook_ple_out": norm["ln3_post.hook_out"],
+    }
 
 
 def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Sites:
@@ -372,7 +408,8 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
 
 def weight_offset(norm: nn.Module) -> float:
     """1 if the norm stores the difference of its weight from one."""
-    return 1.0 if "Gemma" in type(norm).__name__ or "1P" in type(norm).__name__ else 0.0
+    kind = type(norm).__name__
+    return 1.0 if ("Gemma" in kind and "Gemma4" not in kind) or "1P" in kind else 0.0
 
 
 def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
@@ -403,6 +440,8 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
     rotated = layer in seen.before_rotation  # else the layer has no RoPE
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
+    is_given = k is None  # keys and values are those of an earlier layer
+    k = call.k if is_given else k
     # some models pass only the rotated part of each head
     q, k = (torch.cat((a, b[..., a.shape[-1] :]), -1) for a, b in ((q, call.q), (k, call.k)))
     sites: Sites = {"attn.hook_v": call.v.transpose(0, 1)}
@@ -418,12 +457,18 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
         rotated = False
     elif f"{block}.{layout.q_norm}" in seen.outputs:
         sites |= qk_norm_sites(model, seen, block, layout.q_proj, layout.q_norm, "q", q)
-        sites |= qk_norm_sites(model, seen, block, layout.k_proj, layout.k_norm, "k", k)
+        if is_given:
+            sites["attn.hook_k"] = call.k.transpose(0, 1)
+        else:
+            sites |= qk_norm_sites(model, seen, block, layout.k_proj, layout.k_norm, "k", k)
+        if f"{block}.self_attn.v_norm" in seen.outputs:
+            sites |= v_norm_sites(model, seen, block, layout, call.v.transpose(0, 1))
     else:
         sites |= {"attn.hook_q": q.transpose(0, 1), "attn.hook_k": k.transpose(0, 1)}
     if rotated:
         sites["attn.hook_rot_q"] = call.q.transpose(0, 1)
-        sites["attn.hook_rot_k"] = call.k.transpose(0, 1)
+        if not is_given:
+            sites["attn.hook_rot_k"] = call.k.transpose(0, 1)
 
     group = call.q.shape[0] // call.k.shape[0]
     keys, values = (x.repeat_interleave(group, dim=0) for x in (call.k, call.v))
@@ -460,6 +505,56 @@ def qk_norm_sites(
     result = out.transpose(0, 1).reshape(normed.shape)
     sites = normalization_sites(norm, normed, result, f"{block}: norm of {letter}", f"attn.{letter}_norm")
     return {f"attn.hook_{letter}": x} | sites
+
+
+def v_norm_sites(model: PreTrainedModel, seen: Record, block: str, layout: Layout, out: Tensor) -> Sites:
+    """v as projected, by its own matrix or by that of k, and its norm."""
+    own = f"{block}.self_attn.v_proj"
+    x = seen.outputs[own if own in seen.outputs else f"{block}.{layout.k_proj}"].reshape(out.shape)
+    norm = model.get_submodule(f"{block}.self_attn.v_norm")
+    return {"attn.hook_v": x} | normalization_sites(norm, x, out, f"{block}: norm of v", "attn.v_norm")
+
+
+def side_by_side_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
+    """Experts next to a dense MLP: each part has norms of its own."""
+    module = model.get_submodule(block)
+    probabilities, shares, chosen = seen.routed[f"{block}.router"]
+    router_norm = norm_sites(model, seen, f"{block}.router.norm", "mlp.ln_router")
+    routed = router_norm["mlp.ln_router.hook_out"] * module.router.scale
+    router_norm["mlp.ln_router.hook_out"] = routed
+    assert_close(
+        routed * module.router.scalar_root_size, seen.inputs[f"{block}.router.proj"], f"{block}: router"
+    )
+    sites: Sites = {
+        **router_norm,
+        "mlp.hook_router_logits": seen.outputs[f"{block}.router.proj"],
+        "mlp.hook_router_scores": probabilities,
+        "mlp.hook_expert_weights": torch.zeros_like(probabilities).scatter(1, chosen, shares),
+        "mlp.hook_expert_indices": chosen.float(),
+        **norm_sites(model, seen, f"{block}.pre_feedforward_layernorm_2", "mlp.ln_experts"),
+    }
+    x, experts = sites["mlp.ln_experts.hook_out"], module.experts
+    total = torch.zeros_like(x)
+    for expert in range(probabilities.shape[1]):
+        tokens, ranks = torch.where(chosen == expert)
+        if len(tokens) == 0:
+            continue
+        gate, up = (x[tokens] @ experts.gate_up_proj[expert].T).chunk(2, dim=-1)
+        post = experts.act_fn(gate) * up
+        out = post @ experts.down_proj[expert].T
+        values = {"tokens": tokens.float(), "gate": gate, "pre": up, "post": post, "out": out}
+        sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items()}
+        total.index_add_(0, tokens, out * shares[tokens, ranks, None])
+    assert_close(total, seen.inputs[f"{block}.post_feedforward_layernorm_2"], f"{block}: sum of the experts")
+    dense = mlp_sites(model, layout, seen, block)
+    names = {"pre": "gate", "pre_linear": "pre", "post": "post", "out": "out"}  # those of a gated expert
+    sites |= {f"mlp.experts.shared.hook_{name}": dense[f"mlp.hook_{key}"] for key, name in names.items()}
+    sites |= norm_sites(model, seen, f"{block}.post_feedforward_layernorm_2", "mlp.ln_experts_post")
+    sites |= norm_sites(model, seen, f"{block}.post_feedforward_layernorm_1", "mlp.ln_shared_post")
+    sites["mlp.hook_out"] = seen.inputs[f"{block}.{layout.ln2_post}"]
+    both = sites["mlp.ln_shared_post.hook_out"] + sites["mlp.ln_experts_post.hook_out"]
+    assert_close(both, sites["mlp.hook_out"], f"{block}: MLP and experts")
+    return sites
 
 
 def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:

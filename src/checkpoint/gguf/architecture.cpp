@@ -1,6 +1,9 @@
 #include "checkpoint/gguf/architecture.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "checkpoint/gguf/layer_kinds.h"
 #include "checkpoint/hugging_face/family_parts.h"
 #include "model/norms.h"
 
@@ -235,6 +238,14 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                      {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
                      {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
        .complete = complete_gemma3},
+      {.name = "gemma4",
+       .family = "gemma4_text",
+       .keys = layer_kind_keys(),
+       .has_rope_by_kind = true,
+       .tokenizer_keeps_merges = true,
+       .tensors = layer_kind_tensors(),
+       .complete = complete_layer_kinds,
+       .misread = misread_layer_kinds},
       {.name = "olmo",
        .family = "olmo",
        .layout = RopeConfig::Layout::interleaved,
@@ -419,7 +430,11 @@ const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
 }
 
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture) {
-  return with({std::begin(kSharedKeys), std::end(kSharedKeys)}, architecture.keys);
+  std::vector<GgufKey> keys(std::begin(kSharedKeys), std::end(kSharedKeys));
+  std::erase_if(keys, [&](const GgufKey& shared) {
+    return std::ranges::find(architecture.keys, shared.name, &GgufKey::name) != architecture.keys.end();
+  });
+  return with(std::move(keys), architecture.keys);
 }
 
 Family gguf_family(const GgufArchitecture& architecture) {
@@ -429,8 +444,8 @@ Family gguf_family(const GgufArchitecture& architecture) {
     family.prefixes = {""};
     family.embedding = "token_embd.weight";
     family.tensors = gguf_tensor_rules(architecture);
-    family.ignored = {"rope_freqs.weight", kShortFactors, kLongFactors,  // read with the config
-                      "blk.{l}.attn_rot_embd.weight"};                   // computed
+    family.ignored = {kRopeDivisors, kShortFactors, kLongFactors,  // read with the config
+                      "blk.{l}.attn_rot_embd.weight"};             // computed
     return family;
   }
   throw InternalError("gguf", "the architecture {} has no family", architecture.name);

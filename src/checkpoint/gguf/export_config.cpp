@@ -1,6 +1,7 @@
 // Writes a config as GGUF's keys, and checks that reading them gives the same config.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "checkpoint/gguf/architecture.h"
@@ -57,6 +58,36 @@ std::vector<bool> layers_with_window(const ModelConfig& config) {
   return flags;
 }
 
+/// The elements of the dense FFN of each layer, or the K/V heads.
+std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string_view word) {
+  std::vector<std::int32_t> sizes;
+  for (const BlockConfig& block : config.blocks) {
+    const auto* const moe = find<MoeConfig>(block);
+    const auto* const dense = moe != nullptr && moe->shared ? &*moe->shared : find<DenseConfig>(block);
+    const auto* const attention = find<AttentionConfig>(block);
+    const std::int64_t size =
+        word == "d_ff" ? (dense != nullptr ? dense->d_ff : 0) : (attention != nullptr ? attention->n_kv_heads : 0);
+    sizes.push_back(static_cast<std::int32_t>(size));
+  }
+  return sizes;
+}
+
+/// What keys for one of two kinds of layers, with a window and full ones, have.
+std::optional<double> value_of_kind(const ModelConfig& config, std::string_view word) {
+  const AttentionConfig* const sliding = sliding_attention(config);
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  const auto full = std::find_if(all.begin(), all.end(), [](const auto* attention) { return !attention->window; });
+  if (word == "head_dim" && sliding != nullptr) return static_cast<double>(sliding->head_dim);
+  if (word == "global_head_dim" && full != all.end()) return static_cast<double>((*full)->head_dim);
+  if (word == "rotary_dim_of_window" && sliding != nullptr && sliding->rope) {
+    return static_cast<double>(sliding->rope->dim);
+  }
+  if (word == "hidden_size_per_layer_input") return static_cast<double>(per_layer_width(config));
+  if (word != "num_kv_shared_layers") return {};
+  return static_cast<double>(
+      std::count_if(all.begin(), all.end(), [](const auto* attention) { return attention->kv_layer.has_value(); }));
+}
+
 /// x for which 1 / x is `scale`, to the bit if there is such a float.
 double divisor_of(float scale) {
   const float guess = 1.0f / scale;
@@ -104,7 +135,8 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
   if (word == "use_parallel_residual") return block.is_parallel() ? 1.0 : 0.0;
-  return value_of_sublayers(config, word);
+  const auto of_kind = value_of_kind(config, word);
+  return of_kind ? of_kind : value_of_sublayers(config, word);
 }
 
 /// Removes what differs by format alone.
@@ -152,12 +184,34 @@ std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architectu
   return smallest;
 }
 
+namespace {
+
+/// One number if all layers have the same size.
+void add_layer_sizes(GgufKeys& keys, const std::string& name, const std::vector<std::int32_t>& sizes) {
+  const bool are_equal = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+  if (are_equal) {
+    keys.add(name, static_cast<std::uint32_t>(sizes.front()));
+  } else {
+    keys.add(name, sizes);
+  }
+}
+
+}  // namespace
+
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
   GgufKeys keys;
   const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
   const auto add_size = [&](std::string_view name, auto n) { keys.add(full(name), static_cast<std::uint32_t>(n)); };
   const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
   for (const GgufKey& key : gguf_keys(architecture)) {
+    if (key.kind == GgufKey::Kind::layer_flags) {
+      keys.add(full(key.name), layers_with_window(config));
+      continue;
+    }
+    if (key.kind == GgufKey::Kind::layer_sizes) {
+      add_layer_sizes(keys, full(key.name), sizes_of_layers(config, key.word));
+      continue;
+    }
     const std::optional<double> value = value_of(config, key.word);
     const bool is_usual = value == key.usual;
     if (!value || (is_usual && key.kind != GgufKey::Kind::layers)) continue;
@@ -171,6 +225,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
       add_size(key.name, *value);
     }
     if (key.name == "attention.key_length") add_size("attention.value_length", *value);
+    if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
   }
   add_size("vocab_size", config.vocab_size);
   const std::optional<RopeConfig> rope = main_rope(config);
@@ -209,8 +264,10 @@ std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
   if (plain == rope->frequency) return {};
   std::vector<float> divisors;
-  for (std::size_t i = 0; i < plain.size(); ++i) divisors.push_back(plain[i] / rope->frequency[i]);
-  return {{"rope_freqs.weight", divisors}};
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    divisors.push_back(rope->frequency[i] == 0 ? kNoRotation : plain[i] / rope->frequency[i]);
+  }
+  return {{kRopeDivisors, divisors}};
 }
 
 void check_round_trip(const GgufArchitecture& architecture, const std::string& header,

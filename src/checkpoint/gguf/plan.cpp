@@ -81,9 +81,16 @@ class Planner {
                     : types_.pure                   ? types_.file->dtype
                                                     : mixed_type(*types_.file, model_, tensor.name, tensor.cols);
     tensor.dtype = fitting_type(tensor.wanted, tensor.cols);
+    if (tensor.name == "per_layer_model_proj.weight" && is_blocks(tensor.dtype)) tensor.dtype = float_type_of(tensor);
     refuse_requantizing(tensor);
     if (types_.importance == nullptr || !is_blocks(tensor.dtype)) return;
     tensor.importance = types_.importance->weights_of(tensor.name, tensor.cols, tensor.n_copies);
+  }
+
+  /// That of a matrix which no mix quantizes.
+  static DType float_type_of(const PlannedTensor& tensor) {
+    const DType own = tensor.parts.front().param->view.dtype;
+    return is_blocks(own) ? DType::f32 : own;
   }
 
   void refuse_requantizing(const PlannedTensor& tensor) const {

@@ -165,7 +165,8 @@ MixModel::MixModel(std::string_view name, const ModelConfig& config)
 DType mixed_type(const FileType& file, const MixModel& model, const std::string& tensor, std::int64_t cols) {
   if (!is_blocks(file.dtype)) return file.dtype;
   const bool is_falcon = model.architecture == "falcon";
-  if (tensor == (model.tied ? "token_embd.weight" : "output.weight")) {
+  const bool is_embedding = tensor == "token_embd.weight" || tensor == "per_layer_token_embd.weight";
+  if (model.tied ? is_embedding : tensor == "output.weight") {
     if (is_falcon || cols % block_size(file.dtype).elements != 0) return DType::q8_0;
     return file.dtype == DType::q8_0 ? DType::q8_0 : DType::q6_k;
   }

@@ -31,6 +31,10 @@ void add_experts(Family& family, std::string_view n_experts_key = "num_experts",
 
 /// Adds shared experts without a gate (mlp.shared_experts).
 void add_shared_experts(Family& family);
+/// Adds experts next to the dense FFN (mlp), their router and norms.
+void add_experts_next_to_ffn(Family& family);
+/// Adds the table of per-layer embeddings, the projection and norm of their inputs, and their sublayers.
+void add_per_layer_embeddings(Family& family);
 /// Adds the router's correction (mlp.gate.e_score_correction_bias).
 void add_correction(Family& family);
 
@@ -127,6 +131,23 @@ void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
 /// `pattern`-th, or an empty list without a pattern.
 std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
                                       std::optional<std::int64_t> pattern = std::nullopt);
+/// Reads the types of layers, of which the last is full_attention whatever layer_types says, and sets the windows.
+std::vector<bool> read_sliding_and_last_full(ConfigReader& config, ModelConfig& model, std::int64_t window,
+                                             std::int64_t pattern);
+/// Reads global_head_dim, num_global_key_value_heads and attention_k_eq_v of the full layers, or the sizes that
+/// per_layer_config lists for single layers.
+void read_heads_by_kind(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding);
+/// Reads the tables of both kinds from rope_parameters. Absent: proportional RoPE on a quarter of each full layer's
+/// heads.
+void read_ropes_by_kind(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding);
+/// Reads num_kv_shared_layers (0 if absent): so many last layers read the keys and values of the last layer before them
+/// of the same kind. Returns the number of the first.
+std::size_t read_shared_keys(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding,
+                             std::int64_t otherwise);
+/// Reads hidden_size_per_layer_input and vocab_size_per_layer_input, and adds per-layer embeddings to all blocks, if
+/// there are any, with norms like the final one.
+void read_per_layer_embeddings(ConfigReader& config, ModelConfig& model);
+
 /// The spelling of a family's keys of experts, and defaults; 0: the key is required.
 struct ExpertKeys {
   std::string_view n_experts_key = "num_experts";
@@ -148,6 +169,9 @@ MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, E
 /// A decoder_family() with the tensors of such experts.
 Family grouped_experts_family(std::string_view model_type, std::string_view architecture,
                               std::function<ModelConfig(ConfigReader&)> read_config);
+/// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have
+/// norms like the final one.
+void read_experts_next_to_ffn(ConfigReader& config, ModelConfig& model);
 /// Puts experts into the layers from `first` on.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
 /// Reads first_k_dense_replace, which may be 0.

@@ -32,8 +32,8 @@ void for_each_field(C& c, Visit&& visit) {
 }
 
 struct AttentionParams {
-  LinearParams wq, wk, wv, wo;
-  NormParams q_norm, k_norm;  ///< If the config has qk_norm.
+  LinearParams wq, wk, wv, wo;  ///< wk and wv only if the layer has keys and values of its own, wv if they differ.
+  NormParams q_norm, k_norm;    ///< If the config has qk_norm.
 };
 
 struct AttentionConfig : AttendConfig {
@@ -47,6 +47,10 @@ struct AttentionConfig : AttendConfig {
   bool out_bias = false;
   std::optional<float> qkv_clip{};  ///< q, k and v are clamped to ± this number after their projection.
   std::optional<QkNormConfig> qk_norm{};
+  std::optional<NormConfig> v_norm{};  ///< Of the values, over each head; without a weight.
+  bool values_are_keys = false;        ///< Values are the projection to the keys, before the norm and RoPE of these.
+  /// The earlier layer of the stack whose keys and values it reads: it has neither projections to them nor a cache.
+  std::optional<std::int64_t> kv_layer{};
 
   Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window}; }
 
@@ -63,6 +67,10 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"out_bias", "bias of the output projection"}, c.out_bias);
   visit(Field{"qkv_clip", "q, k and v are clamped to ± this number after their projection"}, c.qkv_clip);
   visit(Field{"qk_norm", "a norm of q and k"}, c.qk_norm);
+  visit(Field{"v_norm", "a norm of the values, over each head"}, c.v_norm);
+  visit(Field{"values_are_keys", "values are the projection to the keys, before the norm and RoPE of these", {}, false},
+        c.values_are_keys);
+  visit(Field{"kv_layer", "the earlier layer whose keys and values it reads", {}, false}, c.kv_layer);
 }
 
 struct CrossAttentionParams : AttentionParams {};
