@@ -16,9 +16,9 @@ const float* row(const MatrixView& floats, std::int64_t t) { return reinterpret_
 
 /// The weight with individually addressable elements: a quantized weight is dequantized into the arena.
 MatrixView addressable(Pass& p, const MatrixView& w) {
-  if (!is_blocks(w.dtype)) return w;
+  if (!is_quantized(w.dtype)) return w;
   const Tensor floats = p.tensor({w.rows, w.cols});
-  p.for_rows(w.rows, w.cols, [&](std::int64_t r) { p.widen(w.at(r, 0), w.dtype, w.cols, floats.row(r)); });
+  p.for_rows(w.rows, w.cols, [&](std::int64_t r) { p.widen(w, r, w.cols, floats.row(r)); });
   return view_of(floats.data, w.rows, w.cols, w.cols);
 }
 

@@ -64,6 +64,17 @@ Json account_json(const InfoRequest& request, const ModelFacts& s, Phase phase) 
   return result;
 }
 
+/// The bytes of the scales that a matrix has apart from its elements.
+std::int64_t scale_bytes(const MatrixView& m) {
+  const BlockScales& s = m.scales;
+  if (s.data == nullptr) return 0;
+  const auto blocks = [](std::int64_t first, std::int64_t n, std::int64_t block) {
+    return (first + n - 1) / block - first / block + 1;
+  };
+  return blocks(s.first_row, m.rows, s.block_rows) * blocks(s.first_col, m.cols, s.block_cols) *
+         (is_blocks(m.dtype) ? 1 : size_of(DType::f32));
+}
+
 }  // namespace
 
 ModelFacts config_facts(const Json& json, const std::string& name) {
@@ -199,7 +210,7 @@ std::string products_name(const Model& model, Compute compute) {
 std::int64_t stored_bytes(const Model& model) {
   std::int64_t bytes = 0;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
-    bytes += bytes_of(param.view.dtype, shape.count());
+    bytes += bytes_of(param.view.dtype, shape.count()) + scale_bytes(param.view);
   });
   return bytes;
 }

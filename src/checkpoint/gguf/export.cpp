@@ -12,6 +12,7 @@
 #include "checkpoint/gguf/types.h"
 #include "checkpoint/param_rows.h"
 #include "kernels/quantize.h"
+#include "quant/block_format.h"
 
 namespace vitrine {
 namespace {
@@ -114,10 +115,17 @@ class TensorStream {
   bool copy_rows(const PlannedTensor& tensor, const SourceRows& part, std::int64_t first, std::int64_t begin,
                  std::int64_t end) {
     const MatrixView& view = part.param->view;
-    if (!is_blocks(view.dtype) || view.dtype != tensor.dtype) return false;
+    const bool is_mxfp4 = view.dtype == DType::mxfp4_pairs && tensor.dtype == DType::mxfp4;
+    if (!is_blocks(view.dtype) || (view.dtype != tensor.dtype && !is_mxfp4)) return false;
     const std::int64_t size = bytes_of(tensor.dtype, tensor.cols);
     for (std::int64_t i = begin; i < end; ++i) {
-      std::memcpy(bytes_.data() + i * size, view.at(part.source(first + i), 0), static_cast<std::size_t>(size));
+      std::byte* const to = bytes_.data() + i * size;
+      const std::int64_t row = part.source(first + i);
+      if (is_mxfp4) {
+        copy_mxfp4(view.at(row, 0), view.scales.data + view.scales.index(row, 0), tensor.cols, to);
+      } else {
+        std::memcpy(to, view.at(row, 0), static_cast<std::size_t>(size));
+      }
     }
     return true;
   }

@@ -97,9 +97,9 @@ class Planner {
     if (types_.allow_requantize || !is_blocks(tensor.dtype)) return;
     for (const SourceRows& part : tensor.parts) {
       const DType own = part.param->view.dtype;
-      if (!is_blocks(own) || own == tensor.dtype) continue;
+      if (!is_quantized(own) || name_of(own) == name_of(tensor.dtype)) continue;
       throw BadInput(where_, "{} is {} in the model: quantizing it to {} adds a second error (--allow-requantize)",
-                     tensor.name, ggml_type_of(own).name, ggml_type_of(tensor.dtype).name);
+                     tensor.name, shown_name(own), shown_name(tensor.dtype));
     }
   }
 

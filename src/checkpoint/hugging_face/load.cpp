@@ -11,6 +11,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/hugging_face/generation_config.h"
+#include "checkpoint/hugging_face/quantization.h"
 #include "checkpoint/hugging_face/wrapper.h"
 #include "checkpoint/names.h"
 #include "checkpoint/param_rows.h"
@@ -143,6 +144,20 @@ const std::pair<const std::string, StoredTensor>* stored_weight(const Family& fa
   return nullptr;
 }
 
+/// The scales of one of a tensor's matrices `[rows, cols]`, in its orientation.
+BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix = 0) {
+  if (!tensor.scales) return {};
+  const StoredScales& s = *tensor.scales;
+  const std::int64_t n = (rows + s.block_rows - 1) / s.block_rows, m = (cols + s.block_cols - 1) / s.block_cols;
+  const std::int64_t size = is_blocks(*tensor.type) ? 1 : sizeof(float);
+  return {s.data + matrix * n * m * size, s.block_rows, s.block_cols, m, 1};
+}
+
+/// A tensor of single elements, or of rows of whole blocks, as one matrix.
+MatrixView matrix_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols) {
+  return {tensor.bytes.data(), *tensor.type, rows, cols, cols, 1, scales_of(tensor, rows, cols)};
+}
+
 /// Whether a tensor has the values of a matrix or vector, in whatever type.
 bool same_values(const StoredTensor& tensor, const MatrixView& view, const Shape& shape) {
   std::int64_t count = 1;
@@ -150,9 +165,10 @@ bool same_values(const StoredTensor& tensor, const MatrixView& view, const Shape
   if (!tensor.type || count != shape.count()) return false;
   const std::size_t size = tensor.bytes.size();
   const bool is_dense = view.col_stride == 1 && (view.rows == 1 || view.row_stride == view.cols);
-  if (tensor.type == view.dtype && is_dense && std::memcmp(tensor.bytes.data(), view.data, size) == 0) return true;
+  if (tensor.type == view.dtype && !tensor.scales && is_dense && std::memcmp(tensor.bytes.data(), view.data, size) == 0)
+    return true;
   const std::int64_t rows = view.rows, cols = view.cols;
-  const MatrixView other{tensor.bytes.data(), *tensor.type, rows, cols, cols, 1};
+  const MatrixView other = matrix_of(tensor, rows, cols);
   std::vector<float> a(static_cast<std::size_t>(cols)), b(a.size());
   for (std::int64_t row = 0; row < rows; ++row) {
     read_row(view, row, a);
@@ -174,7 +190,7 @@ void adapt_head(const Family& family, const StoredTensors& tensors, ModelConfig&
   if (embed == nullptr || !embed->second.type || embed->second.shape.size() != 2) return;
   const StoredTensor& table = embed->second;
   const std::int64_t rows = table.shape[0], cols = table.shape[1];
-  if (same_values(head->second, {table.bytes.data(), *table.type, rows, cols, cols, 1}, Shape{rows, cols})) return;
+  if (same_values(head->second, matrix_of(table, rows, cols), Shape{rows, cols})) return;
   config.head.tied = false;
   notes.push_back(head->first + " differs from " + embed->first +
                   ", although the config ties them: the stored head counts");
@@ -244,29 +260,50 @@ class Binder {
       return;
     }
 
+    if (place.rule->transposed && tensor.type && is_blocks(*tensor.type)) {  // blocks are stored by rows everywhere
+      TensorRule by_rows = *place.rule;
+      by_rows.transposed = false;
+      TensorPlace upright = place;
+      upright.rule = &by_rows;
+      return bind(upright);
+    }
     const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
                           shape_text(expected), params.front()->name, shape_text(tensor.shape));
     }
     const DType dtype = dtype_of(tensor, stored);
-    if (is_vector && is_blocks(dtype)) {
+    if (is_vector && is_quantized(dtype)) {
       throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
                         tensor.dtype);
     }
     const std::byte* bytes = tensor.bytes.data();
     if (place.rule->rows != Rows::stacked) {
+      if (tensor.scales) {
+        throw Unsupported(tensor.file, "tensor {}: {} in rows that are interleaved by head is not supported", stored,
+                          tensor.dtype);
+      }
       bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, cols));
     }
     const MatrixView whole =
         transposed ? MatrixView{bytes, dtype, rows, cols, 1, rows} : MatrixView{bytes, dtype, rows, cols, cols, 1};
+    const std::int64_t matrix_rows = place.stacks_experts ? expected[1] : rows;
     std::int64_t first = 0;
     for (Param* param : params) {
       const std::int64_t count = param->shape[0];
-      const MatrixView part = whole.row_range(first, count);
+      MatrixView part = whole.row_range(first, count);
+      part.scales = scales_of_part(tensor, matrix_rows, cols, transposed, first);
       param->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
       first += count;
     }
+  }
+
+  /// The scales of the rows of ours from `first` on, in a tensor of matrices of that size.
+  static BlockScales scales_of_part(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, bool transposed,
+                                    std::int64_t first) {
+    const BlockScales scales = transposed ? scales_of(tensor, cols, rows, first / rows).transposed()
+                                          : scales_of(tensor, rows, cols, first / rows);
+    return scales.moved(first % rows, 0);
   }
 
   /// Copies one head's part of a vector next to those of the heads before it, which must be there.
@@ -275,7 +312,7 @@ class Binder {
     const DType dtype = dtype_of(tensor, place.stored);
     std::vector<std::byte>& copied = heads_[&param];
     if (copied.empty()) param.view.dtype = dtype;
-    if (tensor.shape != shape.stored || is_blocks(dtype) || dtype != param.view.dtype) {
+    if (tensor.shape != shape.stored || is_quantized(dtype) || dtype != param.view.dtype) {
       throw BadCheckpoint(tensor.file,
                           "tensor {}: expected floats of shape {} ({}), in one type for all heads, got {} {}",
                           place.stored, shape_text(shape.stored), param.name, tensor.dtype, shape_text(tensor.shape));
@@ -376,6 +413,8 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   rename_gamma_and_beta(tensors);
   narrow_doubles(tensors);
+  ConfigReader reader(half.config, half.where, options.allowed_config_keys);
+  join_quantized(read_quantization(reader), tensors);
   tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors), std::move(half.placeholders));
   result.unread = std::move(unread);
