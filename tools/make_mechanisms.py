@@ -376,6 +376,48 @@ def clipped(run):
     return table(["", "of token 5"], [["W_q x", numbers(rows[5], 6)], [f"clipped at {clip:g}", numbers([v for h in range(q.shape[1]) for v in q[5, h]], 6)]]) + f"\n\n{beyond} of {6 * len(rows[0])} elements of q are clipped."
 
 
+@mechanism("Attention", "Keys and values of an earlier layer, a norm of v", "gemma4", "`kv_layer`, `v_norm`, `values_are_keys`", "Gemma 3n, Gemma 4")
+def shared_keys(run):
+    """
+        layer i of the last n:   k, v = those of the last layer of the same kind that has its own
+        v → v / rms(v);          K = V:  v is the projection to keys, before their norm and RoPE
+
+    Of the 35 layers of Gemma 4 E2B 20 have no keys and values: nothing of theirs is in the cache, and a prompt's last
+    layers can be left out for all tokens but the last. A layer that shares has only W_q and W_o."""
+    c = run.config
+    n, shared = c["num_hidden_layers"], c["num_kv_shared_layers"]
+    reads = []
+    for layer in range(n):
+        own = [i for i in range(n - shared) if c["layer_types"][i] == c["layer_types"][layer]]
+        reads.append(layer if layer < n - shared else own[-1])
+        if layer >= n - shared:
+            assert f"model.layers.{layer}.self_attn.k_proj.weight" not in run.weights, "shared keys"
+            k = run.site("attn.hook_k", layer)
+            same("shared keys", [v for h in range(k.shape[1]) for v in k[3, h]],
+                 [v for h in range(k.shape[1]) for v in run.site("attn.hook_rot_k", own[-1])[3, h]])
+    v, normed = run.site("attn.hook_v")[3, 0], run.site("attn.v_norm.hook_out")[3, 0]
+    same("v norm", normed, [x / rms(v, c["rms_norm_eps"]) for x in v])
+    return table(["layer", "kind", "reads the keys of layer", "k of token 3"],
+                 [[i, c["layer_types"][i].split("_")[0], reads[i], numbers(run.site("attn.hook_k", i)[3, 0], 3)] for i in range(n)])
+
+
+@mechanism("Positions", "Proportional RoPE", "gemma4", "`rope_fraction`", "Gemma 4, on layers without a window")
+def proportional(run):
+    """
+        θ_i = base^(−2i / n) for the first pairs of the part, 0 for the others;  n is the whole head
+
+    Other models with a part of the head count the frequencies over the part, and leave the last elements alone. Here the
+    pairs are (i, i + n/2) of the whole head, and those that do not turn are the slow ones, which had told little."""
+    c = run.config["rope_parameters"]["full_attention"]
+    q, rotated = run.site("attn.q_norm.hook_out", 1), run.site("attn.hook_rot_q", 1)
+    n = q.shape[2] // 2
+    turning = int(c["partial_rotary_factor"] * n)
+    turns = [angle if i < turning else 0.0 for i, angle in enumerate(angles(1, n, c["rope_theta"]))]
+    for p in range(len(IDS)):
+        same("proportional RoPE", rotated[p, 0], rotate(q[p, 0], [p * t for t in turns], False))
+    return table(["angles a token", "q of token 4", "after RoPE"], [[numbers(turns, 8), numbers(q[4, 0], 7), numbers(rotated[4, 0], 7)]])
+
+
 # ------------------------------------------------------------------------------------------------------- feed-forward
 
 
@@ -479,6 +521,30 @@ def shared(run):
         same("shared expert", out[t], [a + b for a, b in zip(routed, parts[t][1])])
     return table(["token", "gate", "length of the shared part", "of the sum"],
                  [[t, f"{parts[t][0]:.3f}", f"{rms(parts[t][1]):.4f}", f"{rms(out[t]):.4f}"] for t in range(3)])
+
+
+@mechanism("Feed-forward networks", "Per-layer embeddings", "gemma4", "`per_layer`", "Gemma 3n, Gemma 4 E2B and E4B")
+def per_layer(run):
+    """
+        input_l[t] = ( norm(W x₀[t] / √d)_l + √p E'[id]_l ) / √2
+        x → x + norm( W_proj ( act(W_gate x) ⊙ input_l ) )
+
+    Each layer gets an embedding of the token of its own, with p numbers. The table E' is large (two of E2B's four and a
+    half billion parameters) but a token reads one row of it, so it can stay in the file: `info` counts it apart."""
+    p, layer = run.config["hidden_size_per_layer_input"], 2
+    table_row = run.weight("model.embed_tokens_per_layer.weight")[IDS[3]]
+    matrix, weight = run.weight("model.per_layer_model_projection.weight"), run.weight("model.per_layer_projection_norm.weight")[()]
+    x0 = run.site("hook_resid_pre", 0)[3]
+    rows = [dot(matrix[i], x0) / math.sqrt(len(x0)) for i in range(layer * p, (layer + 1) * p)]
+    scale = rms(rows, run.config["rms_norm_eps"])
+    context = [v / scale * w for v, w in zip(rows, weight)]
+    identity = [math.sqrt(p) * v for v in table_row[layer * p : (layer + 1) * p]]
+    given = run.site("hook_per_layer_input", layer)[3]
+    same("per-layer input", given, [(a + b) / math.sqrt(2) for a, b in zip(context, identity)])
+    pre, post = run.site("ple.hook_pre", layer)[3], run.site("ple.hook_post", layer)[3]
+    same("per-layer gate", post, [gelu(a) * b for a, b in zip(pre, given)])
+    return table(["", "of token 3 in layer 2"], [["from the stream", numbers(context, 5)], ["from the table", numbers(identity, 5)],
+                                                ["input", numbers(given, 5)], ["times the gate", numbers(post, 5)]])
 
 
 # --------------------------------------------------------------------------------------------------------------- scales

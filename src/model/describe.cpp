@@ -119,7 +119,7 @@ class Mechanisms {
   void add(const C& config, const std::string& prefix) {
     for_each_field(config, [&](const Field& field, const auto& member) {
       using T = std::remove_cvref_t<decltype(member)>;
-      const std::string name = prefix + std::string(field.name);
+      const std::string name = (field.name.starts_with(prefix) ? "" : prefix) + std::string(field.name);
       if constexpr (kIsConfigs<T>) {
         for (const auto& layer : member) add_config(layer, "");
       } else if constexpr (kIsVariant<T> || HasFields<T>) {
