@@ -25,6 +25,8 @@ Tensor activate(Pass& p, Activation activation, const Tensor& x);
 Tensor sigmoid(Pass& p, const Tensor& x);
 /// Multiplies row t of x by the number factor[t]; `factor` is `[T, 1]`.
 Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor);
+/// a · b, element by element; both have the same shape.
+Tensor hadamard(Pass& p, const Tensor& a, const Tensor& b);
 /// act(gate) · up: a gated linear unit (Shazeer 2020). The activated gate is rounded before the product.
 Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& up);
 /// cap · tanh(x / cap) (Gemma Team 2024, section 2).

@@ -40,8 +40,9 @@ inline constexpr auto kExpertSites = [] {
        kDefault,
        "mlp.hook_expert_weights",
        {T, E},
-       "what multiplies the outputs of the chosen experts, 0 for the others; if the scores alone choose and weigh: "
-       "the scores, before top-k"},
+       "what multiplies the outputs of the chosen experts, or their inputs, 0 for the others; if the scores alone "
+       "choose "
+       "and weigh: the scores, before top-k"},
       {SitePlace::ffn, kDefault, "mlp.hook_expert_indices", {T, k}, "the chosen experts, highest rank first"},
       {SitePlace::ffn, kDefault, "mlp.experts.{e}.hook_tokens", {n}, "the rows routed to the expert"},
       {SitePlace::ffn, kDefault, "mlp.experts.{e}.hook_lora_gate", {n, d_fe}, "what adapters add to the gate", 72},
