@@ -243,29 +243,39 @@ class Binder {
       return;
     }
 
-    const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
-    if (tensor.shape != expected) {
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    if (tensor.shape != shape.stored) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
-                          shape_text(expected), params.front()->name, shape_text(tensor.shape));
+                          shape_text(shape.stored), params.front()->name, shape_text(tensor.shape));
     }
     const DType dtype = dtype_of(tensor, stored);
-    if (is_vector && is_blocks(dtype)) {
+    if (shape.is_vector && is_blocks(dtype)) {
       throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
                         tensor.dtype);
     }
     const std::byte* bytes = tensor.bytes.data();
-    if (place.rule->rows != Rows::stacked) {
-      bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, cols));
+    if (place.rule->rows == Rows::alternating) {
+      if (shape.transposed || shape.is_vector) bytes = separate(tensor.bytes, place, shape, size_of(dtype));
+    } else if (place.rule->rows != Rows::stacked) {
+      bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, shape.cols));
     }
-    const MatrixView whole =
-        transposed ? MatrixView{bytes, dtype, rows, cols, 1, rows} : MatrixView{bytes, dtype, rows, cols, cols, 1};
-    std::int64_t first = 0;
-    for (Param* param : params) {
-      const std::int64_t count = param->shape[0];
-      const MatrixView part = whole.row_range(first, count);
-      param->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
-      first += count;
+    const std::vector<MatrixView> views = views_of(place, shape, bytes, dtype, shapes);
+    for (std::size_t i = 0; i < params.size(); ++i) params[i]->view = views[i];
+  }
+
+  /// A copy of lines in which the elements of several parameters alternate, those of each parameter together.
+  const std::byte* separate(std::span<const std::byte> from, const TensorPlace& place, const PlaceShape& shape,
+                            std::int64_t element) {
+    const auto copy = std::make_shared<std::vector<std::byte>>(from.size());
+    const std::int64_t n = shape.rows / shape.n_stacked, step = std::ssize(place.rule->ours);
+    const std::byte* next = from.data();
+    for (std::byte* line = copy->data(); line < copy->data() + copy->size(); line += n * element) {
+      for (std::int64_t i = 0; i < n; ++i, next += element) {
+        std::copy_n(next, element, line + (i % step * (n / step) + i / step) * element);
+      }
     }
+    tensors_.storage.push_back(copy);
+    return copy->data();
   }
 
   /// Copies one head's part of a vector next to those of the heads before it, which must be there.
