@@ -35,9 +35,11 @@ KvLayer KvCache::make_layer(const KvLayerConfig& config) {
   if (is_negative || !checked_product(rows)) {
     throw OutOfCapacity("kv_cache", "no memory for a cache of {} tokens", capacity_);
   }
-  const auto same = [&](const KvGroup& group) { return group.window == config.window; };
+  const auto same = [&](const KvGroup& group) {
+    return group.window == config.window && group.chunked == config.chunked;
+  };
   auto group = std::find_if(groups_.begin(), groups_.end(), same);
-  if (group == groups_.end()) group = groups_.insert(group, {config.window});
+  if (group == groups_.end()) group = groups_.insert(group, {config.window, config.chunked});
   KvLayer layer{static_cast<std::size_t>(group - groups_.begin()), config.n_kv_heads, {}, {}};
   layer.keys = add_place(*group, config.n_kv_heads, config.head_dim, types_.keys);
   layer.values = add_place(*group, config.n_kv_heads, value_dim, types_.values);

@@ -37,6 +37,7 @@ struct KvLayerConfig {
   std::int64_t head_dim = 0;
   std::optional<std::int64_t> window;       ///< In tokens, including the query's own; absent: no limit.
   std::optional<std::int64_t> value_dim{};  ///< Elements of a value, if not head_dim.
+  bool chunked = false;                     ///< The window is a chunk, which begins at a multiple of its size.
 };
 
 /// What a layer keeps: keys and values, states, both or neither.
@@ -49,14 +50,18 @@ struct CacheLayerConfig {
   std::vector<StateConfig> states;
 };
 
-/// The layers that have the same window, or none. Their keys and values are in the same blocks.
+/// The layers that have the same window or chunk, or none. Their keys and values are in the same blocks.
 struct KvGroup {
   std::optional<std::int64_t> window;
+  bool chunked = false;
   std::int64_t block_bytes = 0;
   std::vector<KvBlock> blocks{};  ///< Block i holds positions from i · block_length on; null: freed.
 
   /// The first position that is kept of `length`.
-  std::int64_t first_kept(std::int64_t length) const { return window && length > *window ? length - *window : 0; }
+  std::int64_t first_kept(std::int64_t length) const {
+    if (window && chunked) return length / *window * *window;
+    return window && length > *window ? length - *window : 0;
+  }
 };
 
 /// Keys and values of a layer: `[n_kv_heads, block_length, width]` in each block of its group.

@@ -17,15 +17,16 @@ namespace vitrine {
 
 /// The order of the rows of several parameters in one tensor: one parameter after the other, or, for each K/V head in
 /// turn, its rows of each parameter (the queries that share it, its keys, its values), or, for each quarter of the
-/// heads, its rows of each parameter.
-enum class Rows : std::uint8_t { stacked, by_kv_head, by_quarter };
+/// heads, its rows of each parameter, or one row of each parameter in turn.
+enum class Rows : std::uint8_t { stacked, by_kv_head, by_quarter, alternating };
 
 /// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
 /// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert and `{p}` the prefix of the file's tensors.
 /// Several parameters share the rows of the tensor, in this order. Those that are interleaved head by head are copied
-/// when the checkpoint is loaded; all others are views into the file. With `{e}` in `ours` alone, the tensor holds all
-/// experts as `[expert, out, in]`. With `{h}`, a head, in `stored`, each of its tensors holds the part of one head, and
-/// is copied when the checkpoint is loaded.
+/// when the checkpoint is loaded, as are columns that alternate; all others are views into the file. With `{e}` in
+/// `ours` alone, the tensor holds all experts as `[expert, out, in]`, or transposed, or their biases as `[expert,
+/// out]`. With `{h}`, a head, in `stored`, each of its tensors holds the part of one head, and is copied when the
+/// checkpoint is loaded.
 struct TensorRule {
   std::string_view stored;
   std::vector<std::string_view> ours;
@@ -34,6 +35,7 @@ struct TensorRule {
   bool (*applies)(const BlockConfig&) = nullptr;  ///< Whether the rule applies to a layer; null: to all layers.
   bool is_copy = false;  ///< Another name of parameters: its bytes must equal those of the tensor under the first name.
   bool has_ending = true;  ///< False: the names are full names, without .weight and .bias.
+  bool is_scalar = false;  ///< A vector of one element that is stored without dimensions.
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
 };
 

@@ -81,7 +81,7 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   const AttentionConfig* const attention = attention_of(stack, static_cast<std::size_t>(place.layer));
   const bool has_weight_per_head =
       attention != nullptr && attention->qk_norm && attention->qk_norm->over == QkNormConfig::Over::head_own_weight;
-  const auto n = static_cast<std::int64_t>(parts.size() / place.rule->ours.size());  // experts, if it stacks them
+  if (place.stacks_experts) shape.n_stacked = static_cast<std::int64_t>(parts.size() / place.rule->ours.size());
   if (place.head) {
     shape.rows = attention->head_dim;
     shape.stored = {shape.rows};
@@ -89,16 +89,41 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
     shape.stored = {shape.rows / attention->head_dim, attention->head_dim};
   } else if (shape.is_vector && place.rule->is_buffer) {
     shape.stored = {1, shape.rows};
-  } else if (shape.is_vector) {
-    shape.stored = {shape.rows};
-  } else if (shape.transposed) {
-    shape.stored = {shape.cols, shape.rows};
-  } else if (place.stacks_experts) {
-    shape.stored = {n, shape.rows / n, shape.cols};
-  } else {
-    shape.stored = {shape.rows, shape.cols};
+  } else if (!place.rule->is_scalar) {
+    const std::int64_t rows = shape.rows / shape.n_stacked;
+    if (place.stacks_experts) shape.stored = {shape.n_stacked};
+    if (shape.transposed) shape.stored.push_back(shape.cols);
+    shape.stored.push_back(rows);
+    if (!shape.is_vector && !shape.transposed) shape.stored.push_back(shape.cols);
   }
   return shape;
+}
+
+std::vector<MatrixView> views_of(const TensorPlace& place, const PlaceShape& shape, const std::byte* bytes, DType dtype,
+                                 const std::vector<Shape>& parts) {
+  const std::int64_t rows = shape.rows / shape.n_stacked, cols = shape.cols;
+  const std::size_t per_copy = parts.size() / static_cast<std::size_t>(shape.n_stacked);
+  const bool alternates = place.rule->rows == Rows::alternating && !shape.transposed && !shape.is_vector;
+  const std::int64_t row_stride = shape.transposed ? 1 : alternates ? cols * static_cast<std::int64_t>(per_copy) : cols;
+  std::vector<MatrixView> views;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto copy = static_cast<std::int64_t>(i / per_copy), part = static_cast<std::int64_t>(i % per_copy);
+    if (part == 0) first = 0;
+    const std::byte* const own = bytes + bytes_of(dtype, copy * rows * cols);
+    const MatrixView whole{own, dtype, rows, cols, row_stride, shape.transposed ? rows : 1};
+    const std::int64_t n = parts[i][0];
+    MatrixView view{alternates ? own + bytes_of(dtype, part * cols) : whole.at(first, 0),
+                    dtype,
+                    n,
+                    cols,
+                    row_stride,
+                    whole.col_stride};
+    if (shape.is_vector) view = {view.data, dtype, 1, n, n, 1};
+    views.push_back(view);
+    first += n;
+  }
+  return views;
 }
 
 std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts) {
@@ -107,9 +132,8 @@ std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config
     return {{0, *place.head * n, n}};
   }
   const auto n_kv_heads = [&] { return attention_of(config, static_cast<std::size_t>(place.layer))->n_kv_heads; };
-  const std::int64_t n_groups = place.rule->rows == Rows::stacked      ? 1
-                                : place.rule->rows == Rows::by_quarter ? 4
-                                                                       : n_kv_heads();
+  const bool by_head = place.rule->rows == Rows::by_kv_head;
+  const std::int64_t n_groups = by_head ? n_kv_heads() : place.rule->rows == Rows::by_quarter ? 4 : 1;
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < parts.size(); ++part) {

@@ -18,8 +18,8 @@ struct TensorPlace {
   std::vector<std::string> ours;
   std::int64_t layer = 0;
   std::optional<std::int64_t> head{};  ///< The stored tensor is this head's part of `ours`, a vector.
-  bool stacks_experts =
-      false;  ///< Stored as `[expert, out, in]`; `ours` has the matrices of one expert after the other.
+  /// Stored with a first dimension for the expert; `ours` has the parameters of one expert after the other.
+  bool stacks_experts = false;
 };
 
 /// Calls visit(place) for every place of `rule` in a model of that config: all weights layer by layer, then all biases.
@@ -32,12 +32,18 @@ struct PlaceShape {
   bool is_vector = false;            ///< Its elements are rows of one column.
   bool transposed = false;           ///< Stored as `[cols, rows]`.
   std::int64_t rows = 0, cols = 1;   ///< In our orientation, the rows of all its parameters together.
+  std::int64_t n_stacked = 1;        ///< Experts, one after another.
   std::vector<std::int64_t> stored;  ///< As in the file.
 };
 
 /// The shape of a tensor that holds parameters of these shapes. The weights of a norm that has one for each head are
 /// stored as `[head, head_dim]`.
 PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const std::vector<Shape>& parts);
+
+/// The parameters of a tensor of that shape as views of `bytes`, in which the rows of each of them are consecutive; or
+/// alternate, if the rule says so and the tensor is not transposed.
+std::vector<MatrixView> views_of(const TensorPlace& place, const PlaceShape& shape, const std::byte* bytes, DType dtype,
+                                 const std::vector<Shape>& parts);
 
 /// Consecutive rows of one parameter.
 struct RowRun {

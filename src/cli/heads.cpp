@@ -1,6 +1,7 @@
 // vitrine heads: what each attention head attends to.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/rng.h"
@@ -39,17 +40,19 @@ Session open_repeated(const HeadsArguments& o, std::uint64_t seed) {
 
 Json to_json(const HeadScores& h) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
-  return {{"layer", h.layer},
-          {"head", h.head},
-          {"kv_head", h.kv_head},
-          {"window", or_null(h.window)},
-          {"previous", or_null(h.previous)},
-          {"first", or_null(h.first)},
-          {"current", h.current},
-          {"duplicate", or_null(h.duplicate)},
-          {"induction", or_null(h.induction)},
-          {"distance", h.distance},
-          {"entropy", h.entropy}};
+  Json object = {{"layer", h.layer},
+                 {"head", h.head},
+                 {"kv_head", h.kv_head},
+                 {"window", or_null(h.window)},
+                 {"previous", or_null(h.previous)},
+                 {"first", or_null(h.first)},
+                 {"current", h.current},
+                 {"duplicate", or_null(h.duplicate)},
+                 {"induction", or_null(h.induction)},
+                 {"distance", h.distance},
+                 {"entropy", h.entropy}};
+  if (h.nothing) object["nothing"] = *h.nothing;
+  return object;
 }
 
 void run_heads(const HeadsArguments& o) {
@@ -68,12 +71,23 @@ void run_heads(const HeadsArguments& o) {
        {"head", "K/V", "window", "previous", "first", "current", "duplicate", "induction", "distance", "entropy"}) {
     columns.push_back({name, Table::Align::right});
   }
+  const bool has_sinks = std::any_of(all.begin(), all.end(), [](const HeadScores& h) { return h.nothing.has_value(); });
+  if (has_sinks) columns.push_back({"nothing", Table::Align::right});
   Table table(columns);
   const auto text = [](const std::optional<double>& value) { return value ? fmt::format("{:.3f}", *value) : "-"; };
   for (const HeadScores& h : all) {
-    table.add({fmt::format("{}.{}", h.layer, h.head), std::to_string(h.kv_head),
-               h.window ? std::to_string(*h.window) : "-", text(h.previous), text(h.first), text(h.current),
-               text(h.duplicate), text(h.induction), fmt::format("{:.2f}", h.distance), text(h.entropy)});
+    std::vector<std::string> row = {fmt::format("{}.{}", h.layer, h.head),
+                                    std::to_string(h.kv_head),
+                                    h.window ? std::to_string(*h.window) : "-",
+                                    text(h.previous),
+                                    text(h.first),
+                                    text(h.current),
+                                    text(h.duplicate),
+                                    text(h.induction),
+                                    fmt::format("{:.2f}", h.distance),
+                                    text(h.entropy)};
+    if (has_sinks) row.push_back(text(h.nothing));
+    table.add(row);
   }
   print(table.text());
 }
@@ -90,7 +104,7 @@ void add_heads(Command& program) {
       command, o, run_heads,
       "Means over the queries of a text: the weight on the previous token, on the first and on the token itself, on\n"
       "earlier equal tokens (duplicate), on the tokens right after those (induction); the distance in tokens, and the\n"
-      "entropy in nats. - where no query has such a token.\n"
+      "entropy in nats; in models with sinks, the share of nothing. - where no query has such a token.\n"
       "Example: vitrine heads gpt2/ --repeated 25 --seed 1");
 }
 

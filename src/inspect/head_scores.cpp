@@ -33,14 +33,16 @@ class Mean {
 };
 
 /// `pattern` `[T, T]` is that of one head.
-void score(const Tensor& pattern, const std::vector<std::vector<std::int64_t>>& equals, HeadScores& scores) {
-  Mean previous, first, current, duplicate, induction, distance, entropy;
+void score(const Tensor& pattern, const std::vector<std::vector<std::int64_t>>& equals, bool has_sink,
+           HeadScores& scores) {
+  Mean previous, first, current, duplicate, induction, distance, entropy, nothing;
   const std::int64_t n = pattern.rows();
   for (std::int64_t t = 0; t < n; ++t) {
     const float* const row = pattern.row(t);
     const auto p = [row](std::int64_t s) { return static_cast<double>(row[s]); };
-    double weighted = 0, nats = 0, on_equal = 0, after_equal = 0;
+    double weighted = 0, nats = 0, on_equal = 0, after_equal = 0, rest = 1;
     for (std::int64_t s = 0; s < n; ++s) {
+      rest -= p(s);
       weighted += p(s) * static_cast<double>(t - s);
       if (p(s) > 0) nats -= p(s) * math::log(p(s));
     }
@@ -53,6 +55,7 @@ void score(const Tensor& pattern, const std::vector<std::vector<std::int64_t>>& 
     current.add(p(t));
     distance.add(weighted);
     entropy.add(nats);
+    nothing.add(rest);
     if (equals[static_cast<std::size_t>(t)].empty()) continue;
     duplicate.add(on_equal);
     induction.add(after_equal);
@@ -64,6 +67,7 @@ void score(const Tensor& pattern, const std::vector<std::vector<std::int64_t>>& 
   scores.induction = induction.value();
   scores.distance = *distance.value();
   scores.entropy = *entropy.value();
+  if (has_sink) scores.nothing = nothing.value();
 }
 
 }  // namespace
@@ -79,7 +83,7 @@ std::vector<HeadScores> scores_of(const Tensor& pattern, std::span<const std::in
       scores.head = head;
       scores.kv_head = head / (config.n_heads / config.n_kv_heads);
       scores.window = config.window;
-      score({pattern.row(head), {pattern.shape[1], pattern.shape[2]}}, equals, scores);
+      score({pattern.row(head), {pattern.shape[1], pattern.shape[2]}}, equals, config.sink, scores);
     }
   });
   return all;

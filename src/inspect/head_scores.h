@@ -7,6 +7,7 @@
 //   induction   mean Σ p[t, s + 1] over s < t with ids[s] = ids[t]          over the same queries
 //   distance    mean Σ p[t, s] · (t − s)
 //   entropy     mean −Σ p log p, in nats
+//   nothing     mean 1 − Σ p, the share of the head's sink
 //
 // p is attn.hook_pattern of the text in one pass. Sums are in double precision. Source of the induction score: Olsson
 // et al. 2022, "In-context learning and induction heads".
@@ -31,6 +32,7 @@ struct HeadScores {
   std::optional<double> duplicate, induction;
   double distance = 0;
   double entropy = 0;
+  std::optional<double> nothing;  ///< Of heads with a sink.
 };
 
 /// The scores of the heads of one layer from its pattern `[H, T, T]`.

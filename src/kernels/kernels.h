@@ -185,6 +185,10 @@ struct Kernels {
   void (*activate)(Activation activation, const float* x, std::int64_t n, float* y);
   /// y[i] = act'(x[i]), the derivative; ReLU's at 0 is 0.
   void (*slope)(Activation activation, const float* x, std::int64_t n, float* y);
+  /// y[i] = expm1(min(x[i], most)) − x[i] for x[i] ≤ 0, else 0: the part of xIELU that bends. most ≤ 0.
+  void (*bend)(const float* x, std::int64_t n, float most, float* y);
+  /// Its derivative: exp(x[i]) − 1 for x[i] ≤ most, −1 up to 0, then 0.
+  void (*bend_slope)(const float* x, std::int64_t n, float most, float* y);
 
   /// y[i] = 1 / (1 + exp(−x[i])), for x[i] < 0 as exp(x[i]) / (1 + exp(x[i])).
   void (*sigmoid)(const float* x, std::int64_t n, float* y);

@@ -33,6 +33,13 @@ inline Vec exp(Vec x) {
   return times_power_of_two(one + fma(r * r, q, r), n);
 }
 
+/// exp(x) − 1 − x without cancellation near 0: the polynomial of exp there.
+inline Vec exp_minus_line(Vec x) {
+  const Vec q = polynomial(x, 0.00138200796f, 0.00836868398f, 0.0416682735f, 0.166665211f, 0.49999994f);
+  const Vec far = (exp(x) - broadcast(1.0f)) - x;
+  return select(less(abs(x), broadcast(0.34f)), x * x * q, far);
+}
+
 /// tanh x = x + x³ p(x²) near 0, 1 − 2 / (exp(2x) + 1) elsewhere; odd to the last bit.
 inline Vec tanh(Vec x) {
   const Vec magnitude = abs(x);

@@ -156,6 +156,13 @@ void activate(Activation activation, const float* x, std::int64_t n, float* y) {
   }
 }
 
+void bend(const float* x, std::int64_t n, float most, float* y) {
+  map(x, n, y, [most](Vec v) {
+    const Vec bounded = at_most(v, most);
+    return select(less(zero(), v), zero(), exp_minus_line(bounded) + (bounded - v));
+  });
+}
+
 void sin_cos(const float* angle, std::int64_t n, float* sin, float* cos) {
   each_group(
       n,

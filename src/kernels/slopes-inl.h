@@ -61,6 +61,14 @@ void slope(Activation activation, const float* x, std::int64_t n, float* y) {
   }
 }
 
+void bend_slope(const float* x, std::int64_t n, float most, float* y) {
+  map(x, n, y, [limit = broadcast(most)](Vec v) {
+    const Vec minus_one = broadcast(-1.0f);
+    const Vec below = exp_minus_line(v) + v;  // exp(v) − 1
+    return select(less(zero(), v), zero(), select(less(limit, v), minus_one, below));
+  });
+}
+
 void sigmoid(const float* x, std::int64_t n, float* y) {
   map(x, n, y, [](Vec v) { return sigmoid(v); });
 }

@@ -38,6 +38,8 @@ constexpr Kernels table_of(Isa isa) {
       .softcap = softcap,
       .activate = activate,
       .slope = slope,
+      .bend = bend,
+      .bend_slope = bend_slope,
       .sigmoid = sigmoid,
       .dot = dot,
       .multiply_add = multiply_add,

@@ -339,6 +339,7 @@ bool has_sequence_rows(const ModelConfig& config) { return !config.encoder && ha
 bool is_constant(const ModelConfig& config, std::string_view name) {
   if (name == "unembed.bias") return !config.head.is_bias_trained;
   if (is_correction(name) || name.ends_with(kScalarName)) return true;
+  if (name.ends_with(".xielu_beta.weight") || name.ends_with(".xielu_eps.weight")) return true;
   if (!name.ends_with("pos_embed.weight")) return false;
   const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
   return stack.embedding.sinusoid.has_value();

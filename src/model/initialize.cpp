@@ -77,6 +77,10 @@ InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::str
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
     if (is_factor(name)) return {1.0};
+    if (name.ends_with(".xielu_alpha_p.weight")) return {std::log(std::expm1(0.8))};  // curvatures of 0.8 and 0.8
+    if (name.ends_with(".xielu_alpha_n.weight")) return {std::log(std::expm1(0.3))};
+    if (name.ends_with(".xielu_beta.weight")) return {0.5};
+    if (name.ends_with(".xielu_eps.weight")) return {-1e-6};
     const NormConfig* const norm = norm_of_weight(norms, name);
     return {norm != nullptr ? 1.0 - static_cast<double>(norm->weight_offset) : 0.0};
   }

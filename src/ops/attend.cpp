@@ -4,9 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "ops/attention_sites.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/linear.h"
 #include "ops/op_kind.h"
 #include "ops/segment_attention.h"
 
@@ -15,6 +17,9 @@ namespace {
 
 using Segments = std::vector<SegmentAttention>;
 using Step = void (SegmentAttention::*)(const Tile&) const;
+
+/// Elements of a query or of a row of z, which share their memory.
+std::int64_t widest(const AttendConfig& c) { return std::max(c.head_dim, c.width_of_values()); }
 
 /// Untapped segments: each tile goes through all four steps while it is in cache. The tiles of all segments are divided
 /// among workers.
@@ -30,7 +35,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments) {
   const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_workers, 1, Tile::kMaxRows);
 
   const ArenaScope scope(p.arena);
-  const Tensor queries = p.tensor({n_workers, rows, c.head_dim});
+  const Tensor queries = p.tensor({n_workers, rows, widest(c)});
   const Tensor strips = p.tensor({n_workers, rows, positions});
   const Tensor factors = p.tensor({n_workers, positions});
   p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -61,17 +66,17 @@ struct BackwardScratch {
 
   BackwardScratch(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
       : pass(p),
-        queries(p.tensor({p.pool.size(), n_rows, c.head_dim})),
+        queries(p.tensor({p.pool.size(), n_rows, widest(c)})),
         strips(p.tensor({p.pool.size(), n_rows, positions})),
         capped(p.tensor({p.pool.size(), n_rows, positions})),
         dropped(p.tensor({p.pool.size(), n_rows, positions})),
         dstrips(p.tensor({p.pool.size(), n_rows, positions})),
         transposed(p.tensor({p.pool.size(), n_rows, positions})),
-        rows(p.tensor({p.pool.size(), n_rows, c.head_dim})) {}
+        rows(p.tensor({p.pool.size(), n_rows, widest(c)})) {}
 
   Tile tile(int thread) const { return {queries.row(thread), strips.row(thread), pass.scratch(thread)}; }
   GradientTile gradient(int thread) const {
-    return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}};
+    return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}, {}};
   }
 };
 
@@ -117,13 +122,18 @@ void add_biases(Pass& p, const Tensor& parts, const Tensor& bias) {
   for (std::int64_t i = parts.rows(); i-- > 0;) accumulate(p, part_of(parts, i), dbias);
 }
 
+/// The gradient of the sinks from each row, `[T, n_heads]`; no data without sinks.
+Tensor sinks_by_row(Pass& p, const Param* sinks, std::int64_t n_rows) {
+  return sinks != nullptr ? p.tensor({n_rows, sinks->shape[0]}) : Tensor();
+}
+
 /// The backward of the four steps, over tiles whose strips are recomputed.
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv, const Tensor& bias) {
+                        const Tensor& dk, const Tensor& dv, const Tensor& bias, const Param* sinks) {
   constexpr std::int64_t kRows = Tile::kMaxRows;
   const ArenaScope scope(p.arena);
   const BackwardScratch scratch(p, c, kRows, max_positions(segments));
-  const Tensor dbiases = zero_biases(p, bias, segments.size());
+  const Tensor dbiases = zero_biases(p, bias, segments.size()), dsinks = sinks_by_row(p, sinks, dq.rows());
   for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
     const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
     for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
@@ -131,6 +141,7 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
       s.place(i, kRows, tile);
       GradientTile d = scratch.gradient(worker);
       d.bias = part_of(dbiases, &s - segments.data());
+      d.sinks = dsinks;
       s.score(tile);
       s.cap_and_mask(tile);
       float* const capped = scratch.capped.row(worker);
@@ -154,6 +165,7 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
     }
   });
   add_biases(p, dbiases, bias);
+  if (sinks != nullptr) add_bias_gradient(p, dsinks, *sinks);
 }
 
 // Tapped segments: all strips are stored in `[H, T, S]`, and each step runs over all of them before the next. With a
@@ -161,7 +173,7 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
 
 void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips, Step step) {
   const ArenaScope scope(p.arena);
-  const Tensor queries = p.tensor({p.pool.size(), c.head_dim});
+  const Tensor queries = p.tensor({p.pool.size(), widest(c)});
   p.parallel_for(s.n_rows(), ExecutionContext::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t row = begin; row < end; ++row) {
@@ -210,7 +222,7 @@ Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Te
 /// tap has replaced the strips.
 template <class Backward>
 Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, OpKind kind, Step step, Tensor strips,
-                  const Tensor& tapped, const Tensor& bias, Backward backward) {
+                  const Tensor& tapped, const Tensor& bias, const Param* sinks, Backward backward) {
   if (p.is_taped() || tapped.data != strips.data) {
     strips = p.tensor(tapped.shape);
     p.copy(tapped.data, tapped.count(), strips.data);
@@ -218,15 +230,19 @@ Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, OpK
   for_each_strip(p, c, s, strips, step);
   std::vector<Tensor> inputs = {tapped};
   if (bias.data != nullptr) inputs.push_back(bias);
-  p.record({kind, &c}, inputs, strips, [&p, &c, s, tapped, strips, bias, backward] {
+  p.record({kind, &c}, inputs, strips, [&p, &c, s, tapped, strips, bias, sinks, backward] {
     const ArenaScope scope(p.arena);
+    const Segment& rows = s.segment();
     const Tensor dtapped = p.grad(tapped), dbias = zero_biases(p, bias, 1);
+    const Tensor dsinks = sinks_by_row(p, sinks, rows.first_row + rows.length);
     for_each_strip_backward(p, c, s, strips, p.grad(strips), [&](const Tile& tile, GradientTile d, std::int64_t at) {
       d.bias = part_of(dbias, 0);
+      d.sinks = dsinks;
       backward(s, tile, d);
       p.kernels.add(dtapped.data + at, d.strips, s.n_positions(), dtapped.data + at);
     });
     add_biases(p, dbias, bias);
+    if (sinks != nullptr) add_bias_gradient(p, dsinks.row_range(rows.first_row, rows.length), *sinks);
   });
   return strips;
 }
@@ -258,7 +274,7 @@ void tap_strips(Pass& p, BlockSite at, Site site, std::vector<TappedSegment>& se
 
 /// Computes z of tapped segments. Returns their patterns.
 std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, std::vector<TappedSegment> segments,
-                                     const Tensor& q, const Tensor& k, const Tensor& bias) {
+                                     const Tensor& q, const Tensor& k, const Tensor& bias, const Param* sinks) {
   const auto cap_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.cap_backward(tile, tile.strips, d);
   };
@@ -269,12 +285,13 @@ std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& 
   tap_strips(p, at, AttentionSite::scores_raw, segments);
   for (TappedSegment& s : segments) {
     s.strips = strip_step(p, c, s.attention, OpKind::attend_mask, &SegmentAttention::cap_and_mask, s.strips, s.tapped,
-                          bias, cap_backward);
+                          bias, nullptr, cap_backward);
   }
   tap_strips(p, at, AttentionSite::scores, segments);
   for (TappedSegment& s : segments) {
     s.strips = strip_step(p, c, s.attention, OpKind::attend_softmax, &SegmentAttention::softmax, s.strips, s.tapped, {},
-                          softmax_backward);
+                          sinks, softmax_backward);
+    if (sinks != nullptr && p.ledger != nullptr) p.ledger->charge({.weights = static_cast<double>(c.n_heads)});
     s.strips = dropout(p, at(AttentionSite::pattern, s.number), s.strips);
   }
   tap_strips(p, at, AttentionSite::pattern, segments);
@@ -293,11 +310,11 @@ bool is_tapped(const Pass& p, BlockSite at, int segment) {
 
 /// Untapped attention as one op of the tape.
 void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& q, const Tensor& k,
-                  const Tensor& v, const Tensor& z, const Tensor& bias) {
+                  const Tensor& v, const Tensor& z, const Tensor& bias, const Param* sinks) {
   std::vector<Tensor> inputs = {q, k, v};
   if (bias.data != nullptr) inputs.push_back(bias);
-  p.training.tape->record("attend", inputs, z, [&p, &c, segments, q, k, v, z, bias] {
-    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v), bias);
+  p.training.tape->record("attend", inputs, z, [&p, &c, segments, q, k, v, z, bias, sinks] {
+    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v), bias, sinks);
   });
 }
 
@@ -308,6 +325,7 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
   const std::vector<Segment>& segments = p.segments_of(at.stack);
   OpCost scores, mix;
   const auto width = static_cast<double>(c.n_heads * c.head_dim);
+  const std::int64_t value_dim = c.width_of_values();
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Segment& s = segments[i];
     const std::int64_t end = sources[i].n_positions(), first = mask.visible(s.position, end).begin;
@@ -318,19 +336,30 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
     scores.visible_flops += 2 * width * mask.count_visible(s.position, s.length, end);
     scores.maps += static_cast<double>(c.n_heads) * rows * n_keys;
     scores.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].keys.type, c.head_dim));
-    mix.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].values.type, c.head_dim));
+    mix.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].values.type, value_dim));
   }
-  mix.flops = scores.flops, mix.visible_flops = scores.visible_flops, mix.maps = scores.maps;
+  if (c.sink) scores.weights = static_cast<double>(c.n_heads);
+  const double ratio = static_cast<double>(value_dim) / static_cast<double>(c.head_dim);
+  mix.flops = scores.flops * ratio, mix.visible_flops = scores.visible_flops * ratio, mix.maps = scores.maps;
   const auto n_sequences = static_cast<std::int64_t>(sources.size());
   const std::int64_t n = segments[0].length, n_keys = sources[0].n_positions();
   const Shape queries{n_sequences, c.n_heads, n, c.head_dim}, keys{n_sequences, c.n_kv_heads, c.head_dim, n_keys};
-  const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, c.head_dim};
+  const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, value_dim};
   p.ledger->enter(OpKind::scores, {&q, 1}, {});
   p.ledger->name(at.cross ? "cross_attn.scores" : "attn.scores", to_string(queries) + " × " + to_string(keys));
   p.ledger->charge(scores);
   p.ledger->enter(OpKind::mix, {}, z);
   p.ledger->name(at.cross ? "cross_attn.mix" : "attn.mix", to_string(pattern) + " × " + to_string(values));
   p.ledger->charge(mix);
+}
+
+/// Shows what the sinks have taken of each row. Nothing is computed from it, so it cannot be replaced.
+void tap_sinks(Pass& p, BlockSite at, const Sinks& sinks) {
+  if (sinks.param == nullptr || !p.wants(at(AttentionSite::sink))) return;
+  p.record(OpKind::attend_sink, std::initializer_list<Tensor>{}, sinks.shares, [] {});
+  if (p.tap(at(AttentionSite::sink), sinks.shares).data == sinks.shares.data) return;
+  throw BadInput(name_of(at(AttentionSite::sink)),
+                 "expected no value to write: nothing is computed from this site (attn.hook_pattern can be written)");
 }
 
 /// The last step of tapped segments as one op of the tape and the ledger.
@@ -356,8 +385,10 @@ void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>
 }  // namespace
 
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
-              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias) {
-  const Tensor z = p.tensor(q.shape);
+              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias, const Param* sink_scores) {
+  const Tensor z = p.tensor({q.rows(), c.n_heads, c.width_of_values()});
+  Sinks sinks;
+  if (c.sink) sinks = {sink_scores, p.vector(*sink_scores), p.tensor({q.rows(), c.n_heads})};
   const auto n_segments = static_cast<int>(sources.size());
   bool any_tapped = false;
   for (int i = 0; i < n_segments; ++i) any_tapped = any_tapped || is_tapped(p, at, i);
@@ -366,7 +397,7 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
   for (int i = 0; i < n_segments; ++i) {
     const KeySource& source = sources[static_cast<std::size_t>(i)];
     if (source.types() != KvTypes()) p.refuse_tape("keys and values that are not f32");
-    const SegmentAttention attention(p, at, c, mask, i, q, z, source, bias);
+    const SegmentAttention attention(p, at, c, mask, i, q, z, source, bias, sinks);
     if (is_tapped(p, at, i) || (p.is_taped() && any_tapped)) {
       tapped.push_back({i, attention});
     } else {
@@ -374,11 +405,12 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
     }
   }
   std::vector<Tensor> patterns;
-  if (any_tapped) patterns = run_step_by_step(p, at, c, tapped, q, k, bias);
+  if (any_tapped) patterns = run_step_by_step(p, at, c, tapped, q, k, bias, sinks.param);
   run_tiles(p, c, untapped);
   if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
-  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias);
+  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias, sinks.param);
   if (p.ledger != nullptr && !any_tapped) enter_products(p, at, c, mask, q, z, sources);
+  tap_sinks(p, at, sinks);
   return z;
 }
 

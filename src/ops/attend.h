@@ -5,6 +5,7 @@
 //                      − slope[h] · |s − t|                         in layers with ALiBi (alibi.h)
 //   scores[h, t, s]  = softcap · tanh(biased / softcap), −∞ where the mask hides s from t
 //   pattern[h, t, s] = exp(scores − m) / Σ exp(scores − m)          m the largest score of the row
+//                      with a sink, both include one more score, sink[h], of a position that has no value
 //   z[t, h]          = Σ_s pattern[h, t, s] · v[s, g]               s ascending
 //
 //            keys ──────────────────────────▶ s                The strip of a query is its row of scores over the keys
@@ -18,13 +19,14 @@
 //   dpattern[h, t, s] = dz[t, h] · v[s, g]                              dv[s, g] += Σ_t pattern[h, t, s] · dz[t, h]
 //   dscores = pattern · (dpattern − Σ_s pattern · dpattern)             draw = dscores · (1 − (scores / softcap)²)
 //   dbias[h, s − t] += draw[h, t, s]
+//   dsink[h] −= Σ_t nothing[t, h] · Σ_s pattern · dpattern              nothing: the share of the sink
 //   dq[t, h] += score_scale · Σ_s draw[h, t, s] · k[s, g]               dk[s, g] += score_scale · Σ_t draw · q[t, h]
 //
 // If a tap reads the scores or the pattern, all strips are stored in one [H, T, S] tensor, and each step runs over the
 // whole tensor before the next. Taps that join segments see those of all segments as one [n, H, T, S] tensor. The
 // arithmetic of a strip is the same, so taps do not change any bit of the result.
 // Sources: Vaswani et al. 2017; Shazeer 2019 (shared K/V heads); Beltagy et al. 2020 (windows); Gemma Team 2024
-// (softcap).
+// (softcap); OpenAI 2025 (sinks).
 #pragma once
 
 #include <optional>
@@ -44,6 +46,10 @@ struct AttendConfig {
   float score_scale = 1.0f;
   std::optional<float> softcap;
   std::optional<AlibiConfig> alibi{};
+  bool sink = false;  ///< A learned score for each head, of attending to nothing, joins each softmax.
+  std::optional<std::int64_t> value_dim{};  ///< Elements of a head's values, if not head_dim.
+
+  std::int64_t width_of_values() const { return value_dim.value_or(head_dim); }
 
   bool operator==(const AttendConfig&) const = default;
 };
@@ -53,9 +59,11 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"n_heads", "heads of queries", Field::kRequired}, c.n_heads);
   visit(Field{"n_kv_heads", "heads of keys and values, which divide `n_heads`", "`n_heads`"}, c.n_kv_heads);
   visit(Field{"head_dim", "elements of a head", "d_model / n_heads"}, c.head_dim);
+  visit(Field{"value_dim", "elements of a head's values", "`head_dim`"}, c.value_dim);
   visit(Field{"score_scale", "factor of q · k", "1 / √head_dim"}, c.score_scale);
   visit(Field{"score_softcap", "scores become softcap · tanh(scores / softcap)"}, c.softcap);
   visit(Field{"alibi", "scores fall with the distance"}, c.alibi);
+  visit(Field{"sink", "a learned score for each head, of attending to nothing, joins each softmax"}, c.sink);
 }
 
 /// The keys and values that the queries of one segment read: those in its cache, then rows of this pass.
@@ -76,7 +84,7 @@ struct KeySource {
   KvRows own(const KvBatch& batch, std::int64_t kv_head) const;
 };
 
-/// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, head_dim]`, rounded to the
+/// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, …]`, rounded to the
 /// types of its cache, or to Pass::kv_types without one. Heads are rotated before they are rounded to integers, which
 /// spreads large elements over the head; queries are rotated alike, and sums of values are rotated back. In
 /// cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is that of the source.
@@ -87,11 +95,12 @@ std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const
 /// Appends this pass's keys and values to the caches of the segments, or of their sources.
 void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources);
 
-/// z `[T, n_heads, head_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's stack.
-/// `k` and `v` are the rows that the sources were made from; they receive the gradients, as does `bias`
-/// `[n_heads, 2n − 1]`, if it has data. With a tape, sources must be f32 (else Unsupported) and have no cache. Throws
-/// BadInput if a tap attends to a position that has left the cache.
+/// z `[T, n_heads, value_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's
+/// stack. `k` and `v` are the rows that the sources were made from; they receive the gradients, as does `bias`
+/// `[n_heads, 2n − 1]`, if it has data. `sinks`: `[n_heads]`, if the config has one. With a tape, sources must be f32
+/// (else Unsupported) and have no cache. Throws BadInput if a tap attends to a position that has left the cache.
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
-              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias = {});
+              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias = {},
+              const Param* sinks = nullptr);
 
 }  // namespace vitrine

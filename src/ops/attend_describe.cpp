@@ -13,7 +13,8 @@ namespace {
 struct Heads {
   const OpView& v;
   const AttendConfig& c = v.config<AttendConfig>();
-  std::int64_t dh = c.head_dim, H = c.n_heads, K = c.n_kv_heads, T = v.trace.n_tokens(), group = H / K;
+  std::int64_t dh = c.head_dim;  // of what the op multiplies: keys, or values
+  std::int64_t H = c.n_heads, K = c.n_kv_heads, T = v.trace.n_tokens(), group = H / K;
 
   // For element i of the strips, the row of its query and of its key.
   std::int64_t query(std::int64_t i) const { return (i / T % T * H + i / (T * T)) * dh; }
@@ -73,18 +74,28 @@ Cell mask_cell(const OpView& v, std::int64_t i) {
   return Arithmetic(*c.softcap) * function("tanh", math::tanh, score / Arithmetic(*c.softcap));
 }
 
+bool has_sink(const OpView& v) { return v.config<AttendConfig>().sink; }
+constexpr const char* kSoftmaxWithSink = "p_{i} = {exp(s_{i})}/{exp(\"sink\"_{h}) + Σ_{u} exp(s_{u})}";
+Cell softmax_or_sink_cell(const OpView& v, std::int64_t i) { return has_sink(v) ? Cell() : softmax_cell(v, i); }
+
 OpDescription::Elements softmax_elements(const OpView& v, std::int64_t i) {
   const std::int64_t n = v.input(0).last_size();
   return {of_input(0, i / n * n, n)};
 }
 
+/// As above, of values.
+Heads heads_of_values(const OpView& v) {
+  Heads n{v};
+  n.dh = n.c.width_of_values();
+  return n;
+}
 OpDescription::Elements mix_elements(const OpView& v, std::int64_t i) {
-  const Heads n{v};
+  const Heads n = heads_of_values(v);
   return {of_input(0, n.strip(i), n.T), of_input(1, n.column(i), n.T, n.K * n.dh)};
 }
-Cell mix_cell(const OpView& v, std::int64_t i) { return Heads{v}.over_keys(v.input(0), v.input(1), i); }
+Cell mix_cell(const OpView& v, std::int64_t i) { return heads_of_values(v).over_keys(v.input(0), v.input(1), i); }
 Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Heads n{v};
+  const Heads n = heads_of_values(v);
   return k == 0 ? n.over_elements(v.gradient(), v.input(1), i) : n.over_queries(v.input(0), v.gradient(), i);
 }
 
@@ -98,7 +109,8 @@ constexpr OpDescription attend_score_op{
     {"scale · Σ_{s} dr_{h,t,s} · k_{s,h}", score_gradient_cell, "scale · Σ_{t} dr_{h,t,s} · q_{t,h}"}};
 constexpr OpDescription attend_mask_op{
     kAttend, {mask_formula, mask_cell, same_element}, {{is_capped, "ds_{h,t,s} · (1 − ({s_{h,t,s}}/{c})^{2})", ""}}};
-constexpr OpDescription attend_softmax_op{kAttend, {kSoftmax, softmax_cell, softmax_elements}, kSoftmaxGradient};
+constexpr OpDescription attend_softmax_op{
+    kAttend, {{has_sink, kSoftmaxWithSink, kSoftmax}, softmax_or_sink_cell, softmax_elements}, kSoftmaxGradient};
 /// Its trail follows the values, not the pattern.
 constexpr OpDescription attend_mix_op{
     kAttend,

@@ -105,6 +105,21 @@ Tensor multiply_columns(Pass& p, const Tensor& x, const Param& w) {
   return y;
 }
 
+Tensor hadamard(Pass& p, const Tensor& a, const Tensor& b) {
+  check_same_shape("hadamard", a, b);
+  const Tensor y = p.tensor(a.shape);
+  const std::int64_t n = a.row_size();
+  p.for_rows(a.rows(), n, [&](std::int64_t t) { p.kernels.multiply(a.row(t), b.row(t), n, y.row(t)); });
+  p.record(OpKind::hadamard, {a, b}, y, [&p, n, a, b, y] {  // da = b · dy, db = a · dy
+    const Tensor da = p.grad(a), db = p.grad(b), dy = p.grad(y);
+    p.for_rows(a.rows(), 2 * n, [&](std::int64_t t) {
+      p.kernels.multiply_add(b.row(t), dy.row(t), n, da.row(t));
+      p.kernels.multiply_add(a.row(t), dy.row(t), n, db.row(t));
+    });
+  });
+  return y;
+}
+
 Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& up) {
   check_same_shape("gated", gate, up);
   const Tensor y = p.tensor(gate.shape);
@@ -269,6 +284,10 @@ Cell gated_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   return Arithmetic(v.gradient()[i]) * activated(v.settings<Activation>(), v.input(0)[i]);
 }
 
+Cell hadamard_cell(const OpView& v, std::int64_t i) { return Arithmetic(v.input(0)[i]) * Arithmetic(v.input(1)[i]); }
+Cell hadamard_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
+  return Arithmetic(v.gradient()[i]) * Arithmetic(v.input(1 - k)[i]);
+}
 Cell add_cell(const OpView& v, std::int64_t i) { return Arithmetic(v.input(0)[i]) + Arithmetic(v.input(1)[i]); }
 
 /// The factor that the op has used, computed from the largest element of its input.
@@ -313,6 +332,8 @@ constexpr OpDescription multiply_rows_op{
     kElementwise, {"$y_{t,i} = f_{t} · x_{t,i}"}, {"f_{t} · d$y_{t,i}", nullptr, "Σ_{i} d$y_{t,i} · x_{t,i}"}};
 constexpr OpDescription multiply_columns_op{
     kElementwise, {"$y_{t,i} = x_{t,i} · w_{i}"}, {"w_{i} · d$y_{t,i}"}, {"Σ_{t} x_{t,i} · d$y_{t,i}"}};
+constexpr OpDescription hadamard_op{
+    kElementwise, {"$y = $a · $b", hadamard_cell, same_element}, {"$b · d$y", hadamard_gradient_cell, "$a · d$y"}};
 constexpr OpDescription add_op{
     kElementwise, {"$y = $a + $b", add_cell, same_element, OpDescription::Trail::larger}, kPassedOn};
 constexpr OpDescription scale_op{

@@ -27,6 +27,8 @@ Tensor sigmoid(Pass& p, const Tensor& x);
 Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor);
 /// Multiplies column i of x `[T, n]` by w[i].
 Tensor multiply_columns(Pass& p, const Tensor& x, const Param& w);
+/// a · b, element by element; both have the same shape.
+Tensor hadamard(Pass& p, const Tensor& a, const Tensor& b);
 /// act(gate) · up: a gated linear unit (Shazeer 2020). The activated gate is rounded before the product.
 Tensor gated(Pass& p, Activation activation, const Tensor& gate, const Tensor& up);
 /// cap · tanh(x / cap) (Gemma Team 2024, section 2).

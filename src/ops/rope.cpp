@@ -50,7 +50,7 @@ struct Scaler {
       const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
       if (wavelength < high_wavelength) return frequency;
       const float stretched = frequency / static_cast<float>(s.factor);
-      if (wavelength > low_wavelength) return stretched;
+      if (wavelength > low_wavelength || low_wavelength == high_wavelength) return stretched;
       const float smooth =
           (static_cast<float>(s.original_max_seq_len) / wavelength - static_cast<float>(s.low_freq_factor)) /
           static_cast<float>(s.high_freq_factor - s.low_freq_factor);
@@ -110,7 +110,7 @@ bool depends_on_length(const RopeScaling& scaling) {
 
 RopeConfig make_rope(double theta, std::int64_t dim, RopeConfig::Layout layout, const RopeScaling& scaling,
                      float magnitude) {
-  return {theta, dim, layout, scaling, magnitude, rope_frequency(theta, dim, scaling)};
+  return {theta, dim, layout, scaling, magnitude, rope_frequency(theta, dim, scaling), false};
 }
 
 namespace {
@@ -128,6 +128,7 @@ Rotations rotations(Pass& p, const RopeConfig& c, std::int64_t n_rows, Stack sta
       float* const angle = to.cos.row(t);
       p.kernels.scale(frequency, pairs, static_cast<float>(s.position + i), angle);
       p.kernels.sin_cos(angle, pairs, to.sin.row(t), to.cos.row(t));
+      if (c.reversed) p.kernels.scale(to.sin.row(t), pairs, -1.0f, to.sin.row(t));
       if (c.magnitude == 1.0f) return;
       p.kernels.scale(to.sin.row(t), pairs, c.magnitude, to.sin.row(t));
       p.kernels.scale(to.cos.row(t), pairs, c.magnitude, to.cos.row(t));
@@ -210,17 +211,20 @@ Cell rotated_cell(const OpView& v, const Seen& x, std::int64_t i, bool backward)
   const Arithmetic angle(static_cast<double>(t) * static_cast<double>(frequency[static_cast<std::size_t>(pair)]));
   const Arithmetic along = Arithmetic(x[i]) * function("cos", math::cos, angle);
   const Arithmetic across = Arithmetic(x[other]) * function("sin", math::sin, angle);
-  const Arithmetic sum = (other < i) != backward ? along + across : along - across;
+  const Arithmetic sum = (other < i) != (backward != c.reversed) ? along + across : along - across;
   return c.magnitude != 1 ? sum * Arithmetic(c.magnitude) : sum;
+}
+std::string rope_formula(const OpView& v) {
+  const std::string sign = v.config<RopeConfig>().reversed ? "−" : "";
+  return "x' = x · cos θ − y · sin θ, y' = y · cos θ + x · sin θ, θ = " + sign + "t · f_{i}";
 }
 Cell rope_cell(const OpView& v, std::int64_t i) { return rotated_cell(v, v.input(0), i, false); }
 Cell rope_gradient_cell(const OpView& v, std::size_t, std::int64_t i) { return rotated_cell(v, v.gradient(), i, true); }
 
 }  // namespace
 
-constexpr OpDescription rope_op{
-    "src/ops/rope.cpp",
-    {"x' = x · cos θ − y · sin θ, y' = y · cos θ + x · sin θ, θ = t · f_{i}", rope_cell, rope_elements},
-    {"(dx' · cos θ + dy' · sin θ, dy' · cos θ − dx' · sin θ)", rope_gradient_cell}};
+constexpr OpDescription rope_op{"src/ops/rope.cpp",
+                                {rope_formula, rope_cell, rope_elements},
+                                {"(dx' · cos θ + dy' · sin θ, dy' · cos θ − dx' · sin θ)", rope_gradient_cell}};
 
 }  // namespace vitrine

@@ -104,6 +104,7 @@ struct RopeConfig {
   RopeScaling scaling;
   float magnitude = 1.0f;        ///< Factor of cos and sin; scores are scaled by its square.
   std::vector<float> frequency;  ///< `[dim / 2]`, radians per position: rope_frequency for a short sequence.
+  bool reversed = false;         ///< Angles are negative: pairs turn the other way.
 
   bool operator==(const RopeConfig&) const = default;
 };
@@ -154,6 +155,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"scaling", "of the frequencies, for long contexts"}, c.scaling);
   visit(Field{"magnitude", "factor of cos and sin"}, c.magnitude);
   visit(Field{"frequency", "computed from the others"}, c.frequency);
+  visit(Field{"reversed", "pairs turn the other way"}, c.reversed);
 }
 
 /// `[dim / 2]`: the frequencies for a sequence of the planned length `length`.

@@ -59,7 +59,7 @@ Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float ne
 /// of k.
 void SegmentAttention::add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
                                       const Tensor& to) const {
-  const std::int64_t n = tile.columns.size(), dh = c_.head_dim;
+  const std::int64_t n = tile.columns.size(), dh = to.shape[2];
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     for (std::int64_t s = 0; s < n; ++s) transposed[s * tile.rows + row] = strips[row * n + s];
   }
@@ -68,16 +68,16 @@ void SegmentAttention::add_transposed(const Tile& tile, const float* strips, con
 }
 
 /// Copies a head's query or z between its tensor and a tile: rotated, if it meets rotated keys or values.
-void SegmentAttention::copy_head(KvType type, const float* from, float* to) const {
-  if (is_integer(type)) return p_.kernels.kv.rotate(from, c_.head_dim, to);
-  std::copy_n(from, c_.head_dim, to);
+void SegmentAttention::copy_head(KvType type, const float* from, std::int64_t n, float* to) const {
+  if (is_integer(type)) return p_.kernels.kv.rotate(from, n, to);
+  std::copy_n(from, n, to);
 }
 
 /// strip = q·k · score_scale; −∞ for positions that have left the cache.
 void SegmentAttention::score(const Tile& tile) const {
   const std::int64_t dh = c_.head_dim;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    copy_head(source_.keys.type, head_of(q_, tile.first_row + row), tile.queries + row * dh);
+    copy_head(source_.keys.type, head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
   }
   const Positions held = {std::max(tile.keys.first_position(), tile.columns.begin), tile.columns.end};
   const KvSpans spans = tile.keys.within(held.begin, held.end);
@@ -149,15 +149,26 @@ void SegmentAttention::cap_backward(const Tile& tile, const float* capped, const
   }
 }
 
+void SegmentAttention::normalize(std::int64_t row, float* scores, std::int64_t n) const {
+  const float* const sink = sinks_.scores != nullptr ? sinks_.scores + head(row) : nullptr;
+  float largest = p_.kernels.max(scores, n);
+  if (sink != nullptr) largest = std::max(largest, *sink);
+  float sum = p_.kernels.exp_sum(scores, n, largest, scores);
+  if (sink != nullptr) {
+    float& share = element_of(sinks_.shares, row);
+    sum += p_.kernels.exp_sum(sink, 1, largest, &share);
+    share /= sum;
+  }
+  p_.kernels.normalize(scores, n, 0.0f, sum, scores);
+}
+
 /// strip = exp(strip − m) / Σ exp(strip − m)
 void SegmentAttention::softmax(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const Positions range = support(tile, row, kHidden);
     float* const strip = tile.strip(row);
     float* const first = strip + (range.begin - tile.columns.begin);
-    const float largest = p_.kernels.max(first, range.size());
-    const float sum = p_.kernels.exp_sum(first, range.size(), largest, first);
-    p_.kernels.normalize(first, range.size(), 0.0f, sum, first);
+    normalize(tile.first_row + row, first, range.size());
     std::fill(strip, first, 0.0f);
     std::fill(first + range.size(), strip + tile.columns.size(), 0.0f);
   }
@@ -178,14 +189,19 @@ void SegmentAttention::softmax_backward(const Tile& tile, const GradientTile& d)
   const std::int64_t n = tile.columns.size();
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     float* const dstrip = d.strips + row * n;
-    p_.kernels.normalize(dstrip, n, p_.kernels.dot(tile.strip(row), dstrip, n), 1.0f, dstrip);
+    const float mean = p_.kernels.dot(tile.strip(row), dstrip, n);
+    if (d.sinks.data != nullptr) {
+      const std::int64_t at = tile.first_row + row;
+      element_of(d.sinks, at) = -element_of(sinks_.shares, at) * mean;
+    }
+    p_.kernels.normalize(dstrip, n, mean, 1.0f, dstrip);
     p_.kernels.multiply(tile.strip(row), dstrip, n, dstrip);
   }
 }
 
 /// z += Σ_s strip[s] · v[s] over the positions of `range`, for `rows` rows of the tile from `row` on.
 void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const {
-  const std::int64_t dh = c_.head_dim, n_columns = tile.columns.size();
+  const std::int64_t dh = c_.width_of_values(), n_columns = tile.columns.size();
   if (range.size() <= 0) return;
   for (const KvSpan& span : tile.keys.within(range.begin, range.end)) {
     const float* const weights = tile.strip(row) + (span.first_position - tile.columns.begin);
@@ -197,7 +213,7 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
 /// summed for all rows at once. The other positions, before and after these, are added row by row. So the sum of a row
 /// does not depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
-  const std::int64_t dh = c_.head_dim;
+  const std::int64_t dh = c_.width_of_values();
   Positions ranges[Tile::kMaxRows], shared = tile.columns;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
@@ -215,13 +231,13 @@ void SegmentAttention::mix(const Tile& tile) const {
   mix_part(tile, 0, tile.rows, shared);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end});
-    copy_head(source_.values.type, tile.queries + row * dh, head_of(z_, tile.first_row + row));
+    copy_head(source_.values.type, tile.queries + row * dh, dh, head_of(z_, tile.first_row + row));
   }
 }
 
 /// dstrip[s] = dz · v[s], dv[s] += Σ strip[s] · dz
 void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const {
-  const std::int64_t dh = c_.head_dim, n = tile.columns.size();
+  const std::int64_t dh = c_.width_of_values(), n = tile.columns.size();
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
   }

@@ -12,7 +12,7 @@ namespace vitrine {
 struct Tile {
   static constexpr std::int64_t kMaxRows = 16;
 
-  float* queries = nullptr;  // scratch [rows, head_dim]; holds the queries, then z
+  float* queries = nullptr;  // scratch [rows, …]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
   float* scratch = nullptr;  // of one thread, for the kernels
   // Rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys.
@@ -24,12 +24,20 @@ struct Tile {
   float* strip(std::int64_t row) const { return strips + row * columns.size(); }
 };
 
+/// The sinks of a layer.
+struct Sinks {
+  const Param* param = nullptr;   ///< Null: there are none.
+  const float* scores = nullptr;  ///< `[n_heads]`
+  Tensor shares{};                ///< `[T, n_heads]`: the probability of attending to nothing, set by softmax().
+};
+
 /// The gradients of a tile's strips, with scratch.
 struct GradientTile {
   float* strips = nullptr;      // [rows, columns]
   float* transposed = nullptr;  // scratch [columns, rows]
-  float* rows = nullptr;        // scratch [rows, head_dim]
+  float* rows = nullptr;        // scratch [rows, …]
   Tensor bias{};                // of the relative bias, summed over the tiles of a segment
+  Tensor sinks{};               // of the sinks by each row: [T, n_heads]
 };
 
 class SegmentAttention {
@@ -37,7 +45,7 @@ class SegmentAttention {
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
   SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, int segment, const Tensor& q,
-                   const Tensor& z, const KeySource& source, const Tensor& bias)
+                   const Tensor& z, const KeySource& source, const Tensor& bias, const Sinks& sinks)
       : p_(p),
         at_(at),
         c_(c),
@@ -48,11 +56,14 @@ class SegmentAttention {
         z_(z),
         group_(c.n_heads / c.n_kv_heads),
         source_(source),
-        bias_(bias) {}
+        bias_(bias),
+        sinks_(sinks) {}
+
+  const Segment& segment() const { return s_; }
 
   std::int64_t n_rows() const { return c_.n_heads * s_.length; }
   std::int64_t n_positions() const { return source_.n_positions(); }
-  std::int64_t operations() const { return n_rows() * n_positions() * (2 * c_.head_dim + 16); }
+  std::int64_t operations() const { return n_rows() * n_positions() * (c_.head_dim + c_.width_of_values() + 16); }
   std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
   std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
   /// The offset of a row's strip in `[H, T, S]`.
@@ -73,6 +84,7 @@ class SegmentAttention {
   // the gradient of its output, with the gradient of its input. The gradients of q, k and v are accumulated.
   void mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const;
   void softmax_backward(const Tile& tile, const GradientTile& d) const;
+  // softmax_backward also sets the elements of d.sinks, if it has data.
   /// `capped`: the strips after cap_and_mask. Adds to d.bias, if it has data.
   void cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const;
   void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
@@ -82,12 +94,16 @@ class SegmentAttention {
   std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
   std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
   std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
-  /// The row's head in a tensor `[T, n_heads, head_dim]`.
+  /// The row's head in a tensor `[T, n_heads, width]`.
   float* head_of(const Tensor& x, std::int64_t row) const {
-    return x.row(s_.first_row + token(row)) + head(row) * c_.head_dim;
+    return x.row(s_.first_row + token(row)) + head(row) * x.shape[2];
   }
+  /// The row's element of a tensor `[T, n_heads]`.
+  float& element_of(const Tensor& x, std::int64_t row) const { return x.row(s_.first_row + token(row))[head(row)]; }
+  /// Divides exp(score − largest), which it replaces scores by, by their sum with the sink's.
+  void normalize(std::int64_t row, float* scores, std::int64_t n) const;
   Positions visible(std::int64_t row) const;
-  void copy_head(KvType type, const float* from, float* to) const;
+  void copy_head(KvType type, const float* from, std::int64_t n, float* to) const;
   /// The elements of `bias`, or of its gradient, at the distances from a row's query to `range`.
   float* bias_of(const Tensor& bias, std::int64_t row, Positions range) const {
     return bias.row(head(row)) + (range.begin - (s_.position + token(row)) + bias.row_size() / 2);
@@ -107,6 +123,7 @@ class SegmentAttention {
   std::int64_t group_;
   KeySource source_;
   Tensor bias_;
+  Sinks sinks_;
 };
 
 }  // namespace vitrine

@@ -38,6 +38,17 @@ void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kerne
   });
 }
 
+/// A vector that training does not change, with its initial value.
+Param constant_vector(const ModelConfig& config, const std::string& name, const Shape& shape,
+                      std::vector<std::shared_ptr<const void>>& storage) {
+  const double value = init_rule(config, norms_of(config), name, shape, {}).mean;
+  const std::int64_t n = shape[0];
+  const auto values =
+      std::make_shared<const std::vector<float>>(static_cast<std::size_t>(n), static_cast<float>(value));
+  storage.push_back(values);
+  return {name, name, shape, {reinterpret_cast<const std::byte*>(values->data()), DType::f32, 1, n, n, 1}};
+}
+
 }  // namespace
 
 Trainable::Trainable(const ModelConfig& config, DType dtype) : Trainable(config, dtype, nullptr, {}) {}
@@ -75,7 +86,10 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   ModelParams views = base != nullptr ? base->params() : empty_params(config);
   std::byte *value = values->bytes(), *weight = weights->bytes();
   for_each_param(config, views, [&](Param& param, const std::string& name, const Shape& shape) {
-    if (!is_learning(name)) return;
+    if (!is_learning(name)) {
+      if (base == nullptr && shape.rank() == 1) param = constant_vector(config, name, shape, storage);
+      return;
+    }
     const std::int64_t cols = shape[shape.rank() - 1];
     param = {name, name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
     params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});

@@ -313,6 +313,24 @@ TEST(KvCache, CopiesShareBlocksUntilTheyWrite) {
   }
 }
 
+/// After a whole chunk nothing is kept: the next token begins another.
+TEST(KvCache, KeepsOneChunk) {
+  constexpr std::int64_t kBlock = 2 * 4 * 4 * 4;
+  KvLayerConfig chunks{1, 4, 6};
+  chunks.chunked = true;
+  for (const std::int64_t step : {1, 5, 6, 17}) {
+    KvPool pool(1 << 20, 4);
+    Sequence sequence({chunks, {1, 4, 6}}, 1000, 4, pool);
+    for (int i = 0; i < 50; ++i) {
+      sequence.feed(step);
+      sequence.check();
+    }
+    sequence.feed(1);
+    EXPECT_LE(pool.used_bytes(), 6 * kBlock) << "a window and a chunk of 6 positions";
+    EXPECT_EQ(sequence.truncate(2), 0) << "the first chunk is gone";
+  }
+}
+
 TEST(KvCache, BlocksBeforeTheWindowAreFreed) {
   KvPool pool(1 << 20, 4);
   Sequence sequence({{1, 4, 6}}, 1000, 4, pool);

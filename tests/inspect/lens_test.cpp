@@ -142,6 +142,7 @@ TEST_P(LensOf, HeadScoresMatchTheirDefinitions) {
       return static_cast<double>(pattern.data[(static_cast<std::size_t>(h.head) * n + t) * n + s]);
     };
     double previous = 0, first = 0, current = 0, distance = 0, entropy = 0, duplicate = 0, induction = 0, n_equal = 0;
+    double nothing = 1;
     for (std::size_t t = 0; t < n; ++t) {
       bool has_equal = false;
       for (std::size_t s = 0; s < n; ++s) {
@@ -152,6 +153,7 @@ TEST_P(LensOf, HeadScoresMatchTheirDefinitions) {
         duplicate += p(t, s);
         induction += p(t, s + 1);
       }
+      for (std::size_t s = 0; s < n; ++s) nothing -= p(t, s) / static_cast<double>(n);
       n_equal += has_equal ? 1 : 0;
       current += p(t, t);
       if (t > 0) previous += p(t, t - 1);
@@ -163,6 +165,9 @@ TEST_P(LensOf, HeadScoresMatchTheirDefinitions) {
     EXPECT_NEAR(h.current, current / all, 1e-9);
     EXPECT_NEAR(h.distance, distance / all, 1e-9);
     EXPECT_NEAR(h.entropy, entropy / all, 1e-9);
+    const bool has_sink = attention_of(run.checkpoint.model->config(), static_cast<std::size_t>(h.layer))->sink;
+    ASSERT_EQ(h.nothing.has_value(), has_sink);
+    if (has_sink) EXPECT_NEAR(*h.nothing, nothing, 1e-9);
     EXPECT_EQ(h.duplicate.has_value(), n_equal > 0);
     if (n_equal == 0) continue;
     EXPECT_NEAR(*h.duplicate, duplicate / n_equal, 1e-9);

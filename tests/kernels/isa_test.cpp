@@ -48,6 +48,8 @@ TEST(Isa, TablesAreCompleteAndKnowTheirIsa) {
                                k.affine != nullptr,
                                k.softcap != nullptr,
                                k.activate != nullptr,
+                               k.bend != nullptr,
+                               k.bend_slope != nullptr,
                                k.sin_cos != nullptr,
                                k.rotate_halves != nullptr,
                                k.rotate_interleaved != nullptr,

@@ -145,6 +145,26 @@ TEST(KernelMath, ActivationsKeepTheirRelativeAccuracyInTheTails) {
   EXPECT_TRUE(std::isnan(at(relu_squared, std::nanf(""))));
 }
 
+TEST(KernelMath, TheBendOfXieluKeepsItsRelativeAccuracyNearZero) {
+  constexpr float kMost = -1e-6f;
+  const Row bend = [](const Kernels& k, const float* x, std::int64_t n, float* y) { k.bend(x, n, kMost, y); };
+  const Row slope = [](const Kernels& k, const float* x, std::int64_t n, float* y) { k.bend_slope(x, n, kMost, y); };
+  const auto exact = [](double x) { return std::expm1(x) - x; };
+  // expm1(x) - x cancels for small x in double precision, too: there its series is exact enough.
+  const auto series = [](double x) { return x * x * (0.5 + x * (1 / 6.0 + x * (1 / 24.0 + x / 120))); };
+  EXPECT_LE(worst("bend", bend, series, -2e-6f, -1e-2f).relative, 1e-6);
+  EXPECT_LE(worst("bend", bend, exact, -1e-2f, -80.0f).relative, 2e-6);
+  EXPECT_LE(worst(
+                "slope", slope, [](double x) { return std::expm1(x); }, -2e-6f, -80.0f)
+                .relative,
+            3e-7);
+  EXPECT_EQ(at(bend, 2.0f), 0.0f);
+  EXPECT_EQ(at(slope, 2.0f), 0.0f);
+  EXPECT_EQ(at(slope, -5e-7f), -1.0f);
+  EXPECT_NEAR(at(bend, -5e-7f), -1e-6f + 5e-7f, 1e-12f);
+  EXPECT_TRUE(std::isnan(at(bend, std::nanf(""))));
+}
+
 TEST(KernelMath, SlopesAreTheActivationsDerivatives) {
   const double pi = std::acos(-1.0);
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };

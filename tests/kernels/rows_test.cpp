@@ -127,6 +127,8 @@ std::vector<RowCase> arithmetic() {
 std::vector<RowCase> approximations() {
   std::vector<RowCase> cases = {
       {"softcap", [](const Kernels& k, const Arrays& r) { k.softcap(r.a, r.n, 2.5f, r.y); }, nullptr},
+      {"bend", [](const Kernels& k, const Arrays& r) { k.bend(r.a, r.n, -1e-3f, r.y); }, nullptr},
+      {"bend_slope", [](const Kernels& k, const Arrays& r) { k.bend_slope(r.a, r.n, -1e-3f, r.y); }, nullptr},
       {"sin_cos", [](const Kernels& k, const Arrays& r) { k.sin_cos(r.a, r.n, r.y, r.y + r.n); }, nullptr,
        [](std::int64_t n) { return 2 * n; }},
   };

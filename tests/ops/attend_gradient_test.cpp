@@ -1,6 +1,7 @@
 // Attention: gradients against the formula, by complex steps, with and without taps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -48,14 +49,17 @@ class AttendGradients : public testing::TestWithParam<Attention> {
       lengths.push_back(static_cast<std::size_t>(length));
     }
     const Shape kv{rows, c.n_kv_heads, c.head_dim};
-    OpCase op{
-        {{rows, c.n_heads, c.head_dim}, kv, kv},
-        {},
-        {},
-        [&c, mask](Pass& p, const Operands& o) { return attend_own(p, BlockSite{0}, c, mask, o.x[0], o.x[1], o.x[2]); },
-        [&c, mask, lengths](const std::vector<std::vector<reference::Complex>>& x) {
-          return reference::attend(c, mask, lengths, x[0], x[1], x[2]);
-        }};
+    OpCase op{{{rows, c.n_heads, c.head_dim}, kv, kv},
+              c.sink ? Shape{c.n_heads} : Shape{},
+              {},
+              [&c, mask](Pass& p, const Operands& o) {
+                const std::vector<KeySource> sources = key_sources(p, BlockSite{0}, o.x[1], o.x[2]);
+                return attend(p, BlockSite{0}, c, mask, o.x[0], o.x[1], o.x[2], sources, {}, &o.norm.weight);
+              },
+              [&c, mask, lengths](const std::vector<std::vector<reference::Complex>>& x) {
+                return reference::attend(c, mask, lengths, x[0], x[1], x[2],
+                                         c.sink ? x[3] : std::vector<reference::Complex>());
+              }};
     op.lengths = GetParam().lengths;
     op.taps = taps;
     return op;
@@ -115,6 +119,15 @@ std::vector<Attention> configs() {
   add(all, "all_options", {4, 2, 6}, 1.5f, 2.0f, {9, 1, 8}, {Mask::Kind::causal, 3});
   add(all, "full", {4, 2, 6}, 0.7f, 3.0f, {9, 1, 17}, {Mask::Kind::full, {}});
   add(all, "full_window", {2, 1, 6}, 0.7f, 0, {9}, {Mask::Kind::full, 4});
+  add(all, "chunks", {4, 2, 6}, 0.7f, 0, {17}, {Mask::Kind::causal, 4, true});
+  add(all, "chunks_of_segments", {2, 1, 6}, 0.7f, 2.0f, {9, 1, 8}, {Mask::Kind::causal, 3, true});
+  const std::vector<Attention> without = all;
+  for (const char* name : {"plain", "grouped", "all_options", "full", "chunks"}) {
+    const auto is_named = [&](const Attention& a) { return a.name == name; };
+    Attention& added = all.emplace_back(*std::find_if(without.begin(), without.end(), is_named));
+    added.name += "_with_sinks";
+    added.config.sink = true;
+  }
   return all;
 }
 

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/clamped_swiglu.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
 #include "ops/loss.h"
+#include "ops/query_scale.h"
 #include "ops/route.h"
+#include "ops/xielu.h"
 #include "support/op_check.h"
 
 namespace vitrine::test {
@@ -132,7 +135,8 @@ TEST(OpGradients, NormsWithoutWeight) {
 TEST(OpGradients, Rope) {
   for (const RopeConfig::Layout layout : {RopeConfig::Layout::halves, RopeConfig::Layout::interleaved}) {
     for (const std::int64_t dim : {8, 6}) {  // of heads of 8
-      const RopeConfig c = make_rope(100, dim, layout, {}, dim == 6 ? 1.25f : 1.0f);
+      RopeConfig c = make_rope(100, dim, layout, {}, dim == 6 ? 1.25f : 1.0f);
+      c.reversed = dim == 8;
       OpCase op{{{9, 3, 8}},
                 {},
                 {},
@@ -192,7 +196,63 @@ TEST(OpGradients, Clamp) {
             })});
 }
 
+/// Both curvatures are parameters; the other two numbers are constants of the checkpoint.
+TEST(OpGradients, Xielu) {
+  static const float kBeta = 0.5f, kEps = -0.25f;
+  const auto constant = [](const float& x) {
+    Param param;
+    param.name = "constant";
+    param.shape = Shape{1};
+    param.view = {reinterpret_cast<const std::byte*>(&x), DType::f32, 1, 1, 1, 1};
+    return param;
+  };
+  const Param beta = constant(kBeta), eps = constant(kEps);
+  const auto softplus = [](const Complex& x) { return std::log(1.0 + std::exp(x)); };
+  check_op({.inputs = {{5, 37}},
+            .weight = {1},
+            .bias = {1},
+            .run = [&](Pass& p, const Operands& o) { return xielu(p, o.norm.weight, o.norm.bias, beta, eps, o.x[0]); },
+            .formula =
+                [&](const All& x) {
+                  const Complex positive = softplus(x[1][0]), negative = 0.5 + softplus(x[2][0]);
+                  Vector y;
+                  for (const Complex& v : x[0]) {
+                    const Complex bounded = v.real() < -0.25 ? v : Complex(-0.25);
+                    const Complex bend = v.real() > 0 ? Complex(0) : std::exp(bounded) - 1.0 - v;
+                    y.push_back((v.real() > 0 ? positive * v * v : negative * bend) + 0.5 * v);
+                  }
+                  return y;
+                }});
+}
+
+TEST(OpGradients, ClampedSwiglu) {
+  const ClampedSwiglu c{1.0f, 1.702f};
+  check_op({.inputs = {{5, 37}, {5, 37}},
+            .run = [&](Pass& p, const Operands& o) { return clamped_swiglu(p, c, o.x[0], o.x[1]); },
+            .formula =
+                [&](const All& x) {
+                  const double alpha = static_cast<double>(c.alpha);
+                  Vector y;
+                  for (std::size_t i = 0; i < x[0].size(); ++i) {
+                    const Complex g = x[0][i].real() <= 1 ? x[0][i] : Complex(1);
+                    const Complex u = std::abs(x[1][i].real()) <= 1 ? x[1][i] : std::copysign(1.0, x[1][i].real());
+                    y.push_back((u + 1.0) * g / (1.0 + std::exp(-alpha * g)));
+                  }
+                  return y;
+                }});
+}
+
 TEST(OpGradients, SumsAndProducts) {
+  check_op({{{5, 7}, {5, 7}},
+            {},
+            {},
+            [](Pass& p, const Operands& o) { return hadamard(p, o.x[0], o.x[1]); },
+            [](const All& x) {
+              Vector y = x[0];
+              for (std::size_t i = 0; i < y.size(); ++i) y[i] *= x[1][i];
+              return y;
+            }});
+
   check_op({{{5, 7}, {5, 7}},
             {},
             {},
@@ -386,6 +446,22 @@ TEST(OpGradients, WeightsOfChosenExperts) {
                     return y;
                   }});
   }
+}
+
+/// They grow by steps, have no gradient, and begin again in each segment.
+TEST(OpGradients, ScalesOfQueries) {
+  const QueryScaleConfig c{0.5f, 3, 1};
+  check_op(
+      {.inputs = {{7, 2, 4}},
+       .run = [&](Pass& p, const Operands& o) { return multiply_rows(p, o.x[0], query_scales(p, c, 7, Stack::only)); },
+       .formula =
+           [](const All& x) {
+             const int steps[] = {0, 0, 1, 1, 1, 0, 0};
+             Vector y = x[0];
+             for (std::size_t i = 0; i < y.size(); ++i) y[i] *= 1 + 0.5 * std::log(1.0 + steps[i / 8]);
+             return y;
+           },
+       .lengths = {5, 2}});
 }
 
 TEST(OpGradients, Losses) {

@@ -98,7 +98,8 @@ std::vector<T> rope(const RopeConfig& c, const std::vector<T>& x, std::size_t n_
   for (std::size_t head = 0; head < positions.size() * n_heads; ++head) {
     for (std::size_t i = 0; i < pairs; ++i) {
       const double angle = double(positions[head / n_heads]) * double(c.frequency[i]);
-      const double cos = double(c.magnitude) * std::cos(angle), sin = double(c.magnitude) * std::sin(angle);
+      const double cos = double(c.magnitude) * std::cos(angle);
+      const double sin = (c.reversed ? -1 : 1) * double(c.magnitude) * std::sin(angle);
       const std::size_t a = head * head_dim + (halves ? i : 2 * i), b = halves ? a + pairs : a + 1;
       y[a] = x[a] * cos - x[b] * sin;
       y[b] = x[b] * cos + x[a] * sin;
@@ -118,10 +119,11 @@ std::vector<T> softmax(std::vector<T> x) {
   return x;
 }
 
-/// z `[T, n_heads, head_dim]` for consecutive sequences of these lengths.
+/// z `[T, n_heads, head_dim]` for consecutive sequences of these lengths. `sinks`: `[n_heads]`, or empty.
 template <class T>
 std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector<std::size_t>& lengths,
-                      const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v) {
+                      const std::vector<T>& q, const std::vector<T>& k, const std::vector<T>& v,
+                      const std::vector<T>& sinks = {}) {
   const auto heads = static_cast<std::size_t>(c.n_heads), kv_heads = static_cast<std::size_t>(c.n_kv_heads);
   const auto dh = static_cast<std::size_t>(c.head_dim);
   std::vector<T> z(q.size());
@@ -129,8 +131,8 @@ std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector
   for (const std::size_t length : lengths) {
     for (std::size_t row = 0; row < length * heads; ++row) {
       const std::size_t t = row / heads, h = row % heads, g = h / (heads / kv_heads);
-      const std::size_t begin =
-          mask.window && t + 1 > std::size_t(*mask.window) ? t + 1 - std::size_t(*mask.window) : 0;
+      const std::size_t size = mask.window ? std::size_t(*mask.window) : length;
+      const std::size_t begin = mask.chunked ? t / size * size : t + 1 > size ? t + 1 - size : 0;
       const std::size_t reach = mask.window ? std::min(length, t + std::size_t(*mask.window)) : length;
       const std::size_t end = mask.kind == Mask::Kind::causal ? t + 1 : reach;
       const auto key = [&](std::size_t s) { return ((first + s) * kv_heads + g) * dh; };
@@ -142,6 +144,7 @@ std::vector<T> attend(const AttendConfig& c, const Mask& mask, const std::vector
         dot *= double(c.score_scale);
         scores.push_back(c.softcap ? softcap(double(*c.softcap), dot) : dot);
       }
+      if (!sinks.empty()) scores.push_back(sinks[h]);
       const std::vector<T> pattern = softmax(scores);
       for (std::size_t s = begin; s < end; ++s) {
         for (std::size_t i = 0; i < dh; ++i) z[query + i] += pattern[s - begin] * v[key(s) + i];

@@ -188,7 +188,9 @@ def check_parameters(name: str, info: dict) -> None:
         Path(f"{folder}/config.json").write_text(json.dumps(info["file"]))
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    stored = model.state_dict().keys()
     counted = sum(p.numel() for p in model.parameters())
+    counted += sum(b.numel() for name, b in model.named_buffers() if name in stored)
     assert counted == info["params"], f"{name}: transformers counts {counted}, the program {info['params']}"
 
 

@@ -81,6 +81,7 @@ class AttentionCall:
     z: Tensor
     pattern: Tensor
     bias: Tensor | float = 0.0  # of the scaled scores
+    sinks: Tensor | None = None  # [heads]
 
 
 @dataclass
@@ -92,7 +93,9 @@ class Record:
     outputs: dict[str, Tensor] = field(default_factory=dict)
     routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     attention: list[AttentionCall] = field(default_factory=list)
+    first_calls: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # input and output
     before_rotation: dict[int, tuple[Tensor, Tensor | None]] = field(default_factory=dict)  # by layer
+    rotated: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     logits: Tensor | None = None
     loss: Tensor | None = None
 
@@ -133,6 +136,10 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
             elif kind in ROTATES_Q_FIRST:
                 observer = _query_first_observer
             observed.enter_context(patch.object(family, "apply_rotary_pos_emb", observer(seen, rotate)))
+        if hasattr(family, "apply_rotary_emb"):  # Llama 4: tokens before heads
+            observed.enter_context(
+                patch.object(family, "apply_rotary_emb", _rotary_observer(seen, family.apply_rotary_emb, True))
+            )
         with torch.no_grad():
             result = model(ids[None], labels=ids[None], use_cache=False)
     logits = result.prediction_logits if hasattr(result, "prediction_logits") else result.logits
@@ -150,10 +157,12 @@ def _module_observer(seen: Record, name: str):
         if isinstance(output, Tensor):
             # a copy: some models add to a module's output in place
             seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
-        elif name.endswith(("mlp.gate", ".router")):  # a router: logits, the weights of the chosen experts, their indices
+            if name in seen.inputs:
+                seen.first_calls.setdefault(name, (seen.inputs[name], seen.outputs[name]))
+        elif name.endswith((".gate", ".router")):  # logits, the weights of the chosen experts, their indices
             seen.routed[name] = output
         elif isinstance(output, tuple) and isinstance(output[0], Tensor):
-            seen.outputs[name] = output[0][0]
+            seen.outputs[name] = output[0][0] if output[0].ndim == 3 else output[0]
 
     return hook
 
@@ -265,6 +274,7 @@ def _attention_observer(seen: Record, attention):
             softcap=options.get("softcap"),
             z=z[0],
             pattern=pattern[0],
+            sinks=getattr(module, "sinks", None),
         )
         seen.attention.append(call)
         return z, pattern
@@ -272,10 +282,15 @@ def _attention_observer(seen: Record, attention):
     return observed
 
 
-def _rotary_observer(seen: Record, rotate):
+def _rotary_observer(seen: Record, rotate, tokens_first: bool = False):
+    def heads(x: Tensor) -> Tensor:
+        return x[0].transpose(0, 1) if tokens_first else x[0]
+
     def observed(q, k, *args, **kwargs):
-        seen.before_rotation[len(seen.attention)] = (q[0], k[0])
-        return rotate(q, k, *args, **kwargs)
+        result = rotate(q, k, *args, **kwargs)
+        seen.before_rotation[len(seen.attention)] = (heads(q), heads(k))
+        seen.rotated[len(seen.attention)] = (heads(result[0]), heads(result[1]))
+        return result
 
     return observed
 
@@ -308,12 +323,15 @@ def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Recor
     """All sites of the forward, in the order in which it computes them."""
     sites: Sites = {"hook_tokens": ids.float()}
     scale = getattr(model.config, "embedding_multiplier", 1.0)
+    if getattr(model.config, "mup_enabled", False):
+        scale = model.config.hidden_size**0.5
     stream = sites["hook_embed"] = seen.outputs[layout.embed] * scale
     if layout.pos_embed:
         sites["hook_pos_embed"] = seen.outputs[layout.pos_embed]
         stream = stream + sites["hook_pos_embed"]
     if layout.embed_norm:
-        sites |= norm_sites(model, seen, layout.embed_norm, "ln_embed")
+        norm = model.get_submodule(layout.embed_norm)
+        sites |= normalization_sites(norm, *seen.first_calls[layout.embed_norm], layout.embed_norm, "ln_embed")
         stream = sites["ln_embed.hook_out"]
     for layer in range(model.config.num_hidden_layers):
         block = block_sites(model, layout, seen, layer)
@@ -439,17 +457,22 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     call = seen.attention[layer]
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
     rotated = layer in seen.before_rotation  # else the layer has no RoPE
+    scale = query_scale(model, layer, call.q.shape[1], rotated)
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
     is_given = k is None  # keys and values are those of an earlier layer
     k = call.k if is_given else k
+    if scale is not None and not rotated:  # the queries are projected, and scaled
+        projected = seen.outputs[f"{layout.blocks}.{layer}.{layout.q_proj}"]
+        q = projected.view(call.q.shape[1], call.q.shape[0], -1).transpose(0, 1)
     # some models pass only the rotated part of each head
     q, k = (torch.cat((a, b[..., a.shape[-1] :]), -1) for a, b in ((q, call.q), (k, call.k)))
     sites: Sites = {"attn.hook_v": call.v.transpose(0, 1)}
     block = f"{layout.blocks}.{layer}"
-    if layout.norm_after_rope:
+    if layout.norm_after_rope and rotated:
         sites |= {"attn.hook_q": q.transpose(0, 1), "attn.hook_k": k.transpose(0, 1)}
-        for letter, path, out in ("q", layout.q_norm, call.q), ("k", layout.k_norm, call.k):
-            norm, x = f"{block}.{path}", seen.inputs[f"{block}.{path}"].transpose(0, 1)
+        paths = ("q", layout.q_norm, call.q), ("k", layout.k_norm, call.k)
+        for (letter, path, out), x in zip(paths, seen.rotated[layer], strict=True):
+            norm, x = f"{block}.{path}", x.transpose(0, 1)
             sites[f"attn.hook_rot_{letter}"] = x
             sites |= normalization_sites(
                 model.get_submodule(norm), x, out.transpose(0, 1), norm, f"attn.{letter}_norm"
@@ -466,9 +489,14 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     else:
         sites |= {"attn.hook_q": q.transpose(0, 1), "attn.hook_k": k.transpose(0, 1)}
     if rotated:
-        sites["attn.hook_rot_q"] = call.q.transpose(0, 1)
+        rot_q = call.q if scale is None else seen.rotated[layer][0]
+        sites["attn.hook_rot_q"] = rot_q.transpose(0, 1)
         if not is_given:
             sites["attn.hook_rot_k"] = call.k.transpose(0, 1)
+    if scale is not None:
+        before = q if not rotated else seen.rotated[layer][0]
+        assert_close(before * scale[:, None], call.q, f"{name}: scaled queries")
+        sites["attn.hook_query_scale"] = scale
 
     group = call.q.shape[0] // call.k.shape[0]
     keys, values = (x.repeat_interleave(group, dim=0) for x in (call.k, call.v))
@@ -476,21 +504,46 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     biased = raw + call.bias
     capped = biased if call.softcap is None else torch.tanh(biased / call.softcap) * call.softcap
     scores = sites["attn.hook_attn_scores"] = capped.masked_fill(call.masked, -torch.inf)
-    sites["attn.hook_pattern"] = call.pattern
     sites["attn.hook_z"] = call.z
-    assert_close(scores.softmax(-1), call.pattern, f"{name}: pattern")
-    assert torch.all(call.pattern[:, call.masked] == 0), f"{name}: masked entries are not zero"
-    assert_close((call.pattern @ values).transpose(0, 1), call.z, f"{name}: z")
-    assert_close(call.z.flatten(1), seen.inputs[name], f"{name}: its input is not z")
+    pattern = call.pattern
+    assert torch.all(pattern[:, call.masked] == 0), f"{name}: masked entries are not zero"
+    if call.sinks is not None:
+        sinks = call.sinks[:, None, None].expand(*scores.shape[:2], 1)
+        both = torch.cat((scores, sinks), -1).softmax(-1)
+        sites["attn.hook_sink"] = both[..., -1].T
+        if type(model).__name__.startswith("Granite"):  # it scales z, and returns the pattern without a sink
+            pattern = pattern * (1 - both[..., -1:])
+        assert_close(both[..., :-1], pattern, f"{name}: pattern")
+    else:
+        assert_close(scores.softmax(-1), pattern, f"{name}: pattern")
+    sites["attn.hook_pattern"] = pattern
+    assert_close((pattern @ values).transpose(0, 1), call.z, f"{name}: z")
+    z = call.z
+    if f"{block}.self_attn.gate_proj" in seen.outputs:
+        sites["attn.hook_gate"] = seen.outputs[f"{block}.self_attn.gate_proj"].sigmoid().view(z.shape)
+        z = z * sites["attn.hook_gate"]
+    assert_close(z.flatten(1), seen.inputs[name], f"{name}: its input is not z")
 
     projection, out = model.get_submodule(name), seen.outputs[name]
     weight = projection.weight if isinstance(projection, Conv1D) else projection.weight.T
-    per_head = weight.reshape(call.z.shape[1], call.z.shape[2], -1)
-    result = sites["attn.hook_result"] = torch.einsum("thk,hkd->thd", call.z, per_head)
+    per_head = weight.reshape(z.shape[1], z.shape[2], -1)
+    result = sites["attn.hook_result"] = torch.einsum("thk,hkd->thd", z, per_head)
     bias = 0.0 if projection.bias is None else projection.bias
     assert_close(result.sum(1) + bias, out, f"{name}: sum of the heads")
     sites["attn.hook_out"] = out
     return sites
+
+
+def query_scale(model: PreTrainedModel, layer: int, tokens: int, rotated: bool) -> Tensor | None:
+    """The factor of each query of a layer; None if it has none."""
+    config, positions = model.config, torch.arange(tokens).float()
+    rope = getattr(config, "rope_parameters", None) or {}
+    if "llama_4_scaling_beta" in rope:
+        intervals = torch.floor(positions / rope["original_max_position_embeddings"])
+        return 1 + rope["llama_4_scaling_beta"] * torch.log(1 + intervals)
+    if getattr(config, "attn_temperature_tuning", False) and not rotated:
+        return torch.log1p(torch.floor((positions + 1) / config.floor_scale)) * config.attn_scale + 1
+    return None
 
 
 def qk_norm_sites(
@@ -562,12 +615,21 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     name = f"{block}.{layout.mlp}"
     mlp, x = model.get_submodule(name), seen.inputs[name]
     router = mlp.gate if hasattr(mlp, "gate") else mlp.router
-    logits, shares, chosen = seen.routed[f"{name}.{'gate' if hasattr(mlp, 'gate') else 'router'}"]
-    corrections = [value for key, value in mlp.state_dict().items() if key.endswith("correction_bias")]
-    is_sigmoid = hasattr(router, "num_group") or "MiniMaxM2" in type(router).__name__
+    routed = seen.routed[f"{name}.{'gate' if hasattr(mlp, 'gate') else 'router'}"]
+    is_input = "Llama4" in type(router).__name__  # the weight multiplies what the expert reads
+    if is_input:
+        shares, chosen = routed[0].topk(router.top_k)
+        logits = routed[1]
+    else:
+        logits, shares, chosen = routed
+    corrections = [
+        value for key, value in mlp.state_dict().items() if key.endswith(("correction_bias", "expert_bias"))
+    ]
+    is_sigmoid = is_input or hasattr(router, "num_group")
+    is_sigmoid = is_sigmoid or any(family in type(router).__name__ for family in ("MiniMaxM2", "Afmoe"))
     scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
     if corrections or is_sigmoid:  # the choice is by another number than the weight, and some leave it unsorted
-        order = (scores + sum(corrections).flatten()).gather(1, chosen).argsort(-1, descending=True)
+        order = (scores + sum(corrections, torch.zeros(())).flatten()).gather(1, chosen).argsort(-1, descending=True)
         shares, chosen = shares.gather(1, order), chosen.gather(1, order)
         weights = torch.zeros_like(scores).scatter(1, chosen, shares)
     else:
@@ -583,12 +645,11 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
         tokens, ranks = torch.where(chosen == expert)
         if len(tokens) == 0:
             continue
-        gate, up = (x[tokens] @ mlp.experts.gate_up_proj[expert].T).chunk(2, dim=-1)
-        post = mlp.experts.act_fn(gate) * up
-        out = post @ mlp.experts.down_proj[expert].T
+        share = shares[tokens, ranks, None]
+        gate, up, post, out = expert_values(mlp.experts, expert, x[tokens] * (share if is_input else 1.0))
         values = {"tokens": tokens.float(), "gate": gate, "pre": up, "post": post, "out": out}
         sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items()}
-        total.index_add_(0, tokens, out * shares[tokens, ranks, None])
+        total.index_add_(0, tokens, out if is_input else out * share)
     shared = next((s for s in ("shared_expert", "shared_experts", "shared_mlp") if hasattr(mlp, s)), None)
     if shared:
         inner = f"{name}.{shared}"
@@ -605,6 +666,21 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     sites["mlp.hook_out"] = seen.outputs[name]
     assert_close(total, seen.outputs[name], f"{name}: sum of the experts")
     return sites
+
+
+def expert_values(experts: nn.Module, expert: int, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gate, up, their product and the output of one expert."""
+    kind = type(experts).__name__
+    if kind == "GptOssExperts":
+        both = x @ experts.gate_up_proj[expert] + experts.gate_up_proj_bias[expert]
+        post = experts._apply_gate(both)
+        out = post @ experts.down_proj[expert] + experts.down_proj_bias[expert]
+        return both[:, ::2], both[:, 1::2], post, out
+    is_transposed = kind == "Llama4TextExperts"
+    gate_up, down = experts.gate_up_proj[expert], experts.down_proj[expert]
+    gate, up = (x @ (gate_up if is_transposed else gate_up.T)).chunk(2, dim=-1)
+    post = experts.act_fn(gate) * up
+    return gate, up, post, post @ (down if is_transposed else down.T)
 
 
 def activation_slot(mlp: nn.Module) -> str:

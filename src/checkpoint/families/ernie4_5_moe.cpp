@@ -26,11 +26,10 @@ Family ernie4_5_moe_family() {
     moe.router.min = static_cast<float>(c.positive_or("moe_norm_min", 1e-12));
     const double first = c.number_or("moe_layer_start_index", 1), last = c.number_or("moe_layer_end_index", -1);
     const std::int64_t interval = c.size_or("moe_layer_interval", 1);
-    for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    put_experts(model, moe, [&](std::int64_t i) {
       const auto layer = static_cast<double>(i);
-      const bool is_within = layer >= first && (last == -1 || layer <= last);
-      if (is_within && (static_cast<std::int64_t>(i) + 1) % interval == 0) model.blocks[i].sublayers.back().what = moe;
-    }
+      return layer >= first && (last == -1 || layer <= last) && (i + 1) % interval == 0;
+    });
     return model;
   });
   family.others = {"Ernie4_5_MoEForCausalLM"};  // in the first published files

@@ -8,21 +8,6 @@
 namespace vitrine {
 namespace {
 
-/// Whether each layer has RoPE: those with a 1 in no_rope_layers; if that is absent, all but every
-/// no_rope_layer_interval-th.
-std::vector<bool> read_layers_with_rope(ConfigReader& c, std::size_t n_layers) {
-  const std::vector<std::int64_t> listed = c.sizes_or_empty("no_rope_layers");
-  const auto interval = static_cast<std::size_t>(c.size_or("no_rope_layer_interval", 4));
-  if (!listed.empty() && listed.size() < n_layers) {
-    throw BadCheckpoint(c.where(), "no_rope_layers: expected {} layers, got {}", n_layers, listed.size());
-  }
-  std::vector<bool> with_rope;
-  for (std::size_t layer = 0; layer < n_layers; ++layer) {
-    with_rope.push_back(listed.empty() ? (layer + 1) % interval != 0 : listed[layer] != 0);
-  }
-  return with_rope;
-}
-
 ModelConfig read_smollm3(ConfigReader& c) {
   c.refuse("use_sliding_window");
   for (const char* key : {"sliding_window", "max_window_layers"}) c.ignore(key);  // no effect without it

@@ -69,6 +69,7 @@ const OwnKey kFullEvery{"full_every", "none", "every `full_every`-th layer has n
 const OwnKey kRopeTheta{"rope_theta", "10000", "base of the frequencies"};
 const OwnKey kRopeFraction{"rope_fraction", "1", "the part of a head that is rotated"};
 const OwnKey kRopeInterleaved{"rope_interleaved", "false", "pairs are neighbours, instead of halves of the head"};
+const OwnKey kRopeReversed{"rope_reversed", "false", sentence_of(RopeConfig(), "reversed")};
 const OwnKey kNormPlace{"norm_place",
                         "",
                         "of the norms of a sublayer: of its input, its output, both, or of the sum",
@@ -161,6 +162,7 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
     throw BadCheckpoint(c.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, attention.head_dim);
   }
   if (!c.has("score_scale")) attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
+  if (c.has("query_scale_interval")) read_fields(c, attention.query_scale.emplace(), "query_scale");
   if (const std::size_t qk = choice(c, kQkNorm); qk > 0) {
     attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
     read_fields(c, *attention.qk_norm, "qk_norm");
@@ -196,10 +198,12 @@ void read_positions(ConfigReader& c, StackConfig& stack, AttentionConfig* attent
   attention->rope =
       make_rope(theta, static_cast<std::int64_t>(dim),
                 is_interleaved ? RopeConfig::Layout::interleaved : RopeConfig::Layout::halves, std::monostate{});
+  attention->rope->reversed = c.flag_or(kRopeReversed.name, false);
 }
 
 SublayerKinds::Config read_ffn(ConfigReader& c) {
   DenseConfig dense;
+  if (c.has("clamped_swiglu_limit")) read_fields(c, dense.clamped.emplace(), "clamped_swiglu");
   read_fields(c, dense);
   MoeConfig moe;
   if (!c.has("n_experts")) return dense;
@@ -377,15 +381,19 @@ std::vector<OwnKeySection> own_config_keys() {
   rows.add(NormConfig(), "norm");
   rows.add(kFinalNorm);
   sections.push_back({"Every stack", rows.take()});
-  rows.add(AttentionConfig());
+  AttentionConfig attention;
+  attention.window = 1;
+  rows.add(attention);
   for (const OwnKey* key : {&kFullEvery, &kQkNorm}) rows.add(*key);
   rows.add(QkNormConfig(), "qk_norm");
-  for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved}) rows.add(*key);
+  rows.add(QueryScaleConfig(), "query_scale");
+  for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved, &kRopeReversed}) rows.add(*key);
   rows.add(RelativeBiasConfig(), "relative");
   rows.add(AlibiConfig(), "alibi");
   for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);
   rows.add(Sublayer{DenseConfig()});
   rows.add(DenseConfig());
+  rows.add(ClampedSwiglu(), "clamped_swiglu");
   MoeConfig moe;
   moe.shared.emplace();
   moe.router.groups = 2;

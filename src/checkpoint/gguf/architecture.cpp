@@ -18,19 +18,6 @@ constexpr GgufKey kSharedKeys[] = {
     {"attention.head_count", "n_heads", Kind::size, true},
 };
 
-std::vector<GgufKey> rms_and_rope_keys() {
-  return {{"attention.head_count_kv", "n_kv_heads"},
-          {"attention.key_length", "head_dim"},
-          {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number, true},
-          {"rope.freq_base", "rope_theta", Kind::number}};
-}
-
-std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps) {
-  return {{"attention.layer_norm_epsilon", eps, Kind::number, true},
-          {"rope.freq_base", "rope_theta", Kind::number},
-          {"attention.head_count_kv", "n_kv_heads"}};
-}
-
 std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
@@ -172,11 +159,33 @@ void complete_minimax_m2(Json& config, const StoredTensors& tensors) {
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
+std::vector<GgufArchitecture> joined(std::vector<GgufArchitecture> all, const std::vector<GgufArchitecture>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 }  // namespace
+
+std::vector<GgufKey> rms_and_rope_keys() {
+  return {{"attention.head_count_kv", "n_kv_heads"},
+          {"attention.key_length", "head_dim"},
+          {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Kind::number, true},
+          {"rope.freq_base", "rope_theta", Kind::number}};
+}
+
+std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps) {
+  return {{"attention.layer_norm_epsilon", eps, Kind::number, true},
+          {"rope.freq_base", "rope_theta", Kind::number},
+          {"attention.head_count_kv", "n_kv_heads"}};
+}
+
+std::vector<GgufKey> with_keys(std::vector<GgufKey> keys, const std::vector<GgufKey>& more) {
+  return with(std::move(keys), more);
+}
 
 /// One entry for each architecture; two if its files with experts belong to another family.
 std::span<const GgufArchitecture> all_gguf_architectures() {
-  static const std::vector<GgufArchitecture> architectures = {
+  static const std::vector<GgufArchitecture> own = {
       {.name = "llama",
        .family = "llama",
        .is_also = {"mistral", "ministral", "internlm3"},
@@ -368,6 +377,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .rotary_fraction = "partial_rotary_factor",
        .tensors = gate_up()},
   };
+  static const std::vector<GgufArchitecture> architectures = joined(own, expert_architectures());
   return architectures;
 }
 
@@ -384,6 +394,8 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) 
       {"blk.{l}.attn_qkv", {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}},
       {"blk.{l}.attn_q_norm", {"blocks.{l}.attn.q_norm"}},
       {"blk.{l}.attn_k_norm", {"blocks.{l}.attn.k_norm"}},
+      {"blk.{l}.attn_sinks", {"blocks.{l}.attn.sinks"}},
+      {"blk.{l}.attn_gate", {"blocks.{l}.attn.w_gate"}},
       {"blk.{l}.attn_output", {"blocks.{l}.attn.wo"}},
       {"blk.{l}.post_attention_norm", {"blocks.{l}.ln1_post"}},
       {"blk.{l}.ffn_norm", {"blocks.{l}.ln2"}},

@@ -58,6 +58,12 @@ struct GgufArchitecture {
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
+/// Those with routers, sinks and scaled queries, which are part of all.
+std::vector<GgufArchitecture> expert_architectures();
+/// Keys that most architectures share, with RMSNorm or with LayerNorm.
+std::vector<GgufKey> rms_and_rope_keys();
+std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps);
+std::vector<GgufKey> with_keys(std::vector<GgufKey> keys, const std::vector<GgufKey>& more);
 /// The architecture of a file. Throws BadCheckpoint if the file names none, Unsupported for an unknown one.
 const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
 /// All keys of an architecture: the shared ones, unless it has its own of that name, and its own.

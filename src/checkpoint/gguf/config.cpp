@@ -275,7 +275,7 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
   keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
   keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
-  keys.expect("attention.value_length", attention.head_dim, " as key_length");
+  keys.expect("attention.value_length", attention.width_of_values(), " as key_length");
   const std::vector<AttentionConfig*> attentions = every<AttentionConfig>(model.blocks);
   const auto rotates =
       std::find_if(attentions.begin(), attentions.end(), [](const auto* a) { return a->rope.has_value(); });
@@ -286,6 +286,7 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
       for (AttentionConfig* a : attentions) a->rope.reset();
     }
   }
+  keys.expect("nextn_predict_layers", 0, " (layers that predict further tokens are not read)");
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   if (const std::string key = keys.full("attention.causal"); keys.flag("attention.causal") == false) {

@@ -97,13 +97,36 @@ double divisor_of(float scale) {
   return guess;
 }
 
-/// What the sublayers say: that of experts, if there are any, since `d_ff` is then an expert's.
+/// Whether each layer has experts.
+std::vector<bool> layers_with_experts(const ModelConfig& config) {
+  std::vector<bool> flags;
+  for (const BlockConfig& block : config.blocks) flags.push_back(find<MoeConfig>(block) != nullptr);
+  return flags;
+}
+
+/// The layers before the first that has experts.
+std::int64_t count_dense(const ModelConfig& config) {
+  const std::vector<bool> has = layers_with_experts(config);
+  return std::find(has.begin(), has.end(), true) - has.begin();
+}
+
+/// The number of layers from one with experts to the next.
+std::int64_t step_of_experts(const ModelConfig& config) {
+  const std::vector<bool> has = layers_with_experts(config);
+  const auto first = has.begin() + count_dense(config);
+  if (first == has.end()) return 1;
+  const auto next = std::find(first + 1, has.end(), true);
+  return next == has.end() ? 1 : next - first;
+}
+
+/// What the sublayers say: that of experts, if there are any; of `d_ff`, that of a dense layer, if there is any.
 std::optional<double> value_of_sublayers(const ModelConfig& config, std::string_view word) {
   std::optional<double> value;
   for (const BlockConfig& block : config.blocks) {
     for (const Sublayer& sublayer : block.sublayers) {
       const auto own = std::visit([&](const auto& kind) { return gguf_word(kind, word); }, sublayer.what);
-      if (own && (!value || std::holds_alternative<MoeConfig>(sublayer.what))) value = own;
+      const bool wins = std::holds_alternative<MoeConfig>(sublayer.what) != (word == "d_ff");
+      if (own && (!value || wins)) value = own;
     }
   }
   return value;
@@ -126,6 +149,10 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "n_layers") return number(config.n_layers());
   if (word.find("_eps") != word.npos) return eps_of_norms(config);
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
+  if (word == "first_k_dense_replace" || word == "num_dense_layers" || word == "moe_layer_start_index") {
+    return number(count_dense(config));
+  }
+  if (word == "moe_layer_interval") return number(step_of_experts(config));
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
   if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
@@ -224,7 +251,9 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    if (key.name == "attention.key_length") add_size("attention.value_length", *value);
+    if (key.name == "attention.key_length") {
+      add_size("attention.value_length", value_of(config, "value_dim").value_or(*value));
+    }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
   }
   add_size("vocab_size", config.vocab_size);

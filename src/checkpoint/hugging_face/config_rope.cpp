@@ -76,8 +76,8 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
   if (type == "llama3") {
     const Llama3Scaling s{t.positive("factor"), t.positive("low_freq_factor"), t.positive("high_freq_factor"),
                           original};
-    if (s.high_freq_factor <= s.low_freq_factor) {
-      throw BadCheckpoint(t.where(), "high_freq_factor: expected a number above low_freq_factor, {}, got {}",
+    if (s.high_freq_factor < s.low_freq_factor) {
+      throw BadCheckpoint(t.where(), "high_freq_factor: expected at least low_freq_factor, {}, got {}",
                           s.low_freq_factor, s.high_freq_factor);
     }
     return {s};
@@ -127,6 +127,9 @@ RopeConfig read_table(ConfigReader& table, std::int64_t head_dim, std::int64_t m
     theta = stretched_theta(table, theta, dim);
     type = "default";
   }
+  if (keys.has_query_scale) {
+    for (const char* key : {"llama_4_scaling_beta", "max_position_embeddings"}) table.ignore(key);
+  }
   const Scaled scaled = read_scaling(table, type, dim, max_seq_len, keys);
   table.finish();
   return make_rope(theta, dim, keys.layout, scaled.scaling, static_cast<float>(scaled.magnitude));
@@ -158,7 +161,9 @@ RopeConfig read_rope(ConfigReader& config, std::int64_t head_dim, std::int64_t m
     }
     return read_table(*scaling, head_dim, max_seq_len, outside);
   }
-  return read_table(empty, head_dim, max_seq_len, outside);
+  const RopeConfig plain = read_table(empty, head_dim, max_seq_len, outside);
+  if (std::holds_alternative<std::monostate>(keys.scaling)) return plain;
+  return make_rope(plain.theta, plain.dim, plain.layout, keys.scaling);
 }
 
 std::int64_t stretched_context(std::int64_t max_seq_len, const RopeConfig& rope) {

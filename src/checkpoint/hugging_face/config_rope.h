@@ -19,7 +19,9 @@ struct RopeKeys {
   /// there is one table for all layers.
   std::string_view layer_type{};
   std::int64_t original_max_seq_len = 0;  ///< Overrides the table's; 0: none.
-  bool has_alpha = false;  ///< "dynamic" with `alpha` is no scaling, but another theta: NTK for one length.
+  RopeScaling scaling{};  ///< Of a config without rope_parameters and rope_scaling, with cos and sin as they are.
+  bool has_query_scale = false;  ///< The table also has keys of a scale of the queries, which the family reads.
+  bool has_alpha = false;        ///< "dynamic" with `alpha` is no scaling, but another theta: NTK for one length.
 };
 
 /// Each layer holds the frequencies of a head, so an absurd size must be rejected before they are computed.

@@ -28,9 +28,11 @@ MoeConfig read_experts(ConfigReader& c, const ModelConfig& model, const ExpertKe
 
 MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, ExpertKeys keys, bool renormalize,
                                double scale) {
-  keys.n_experts_key = "n_routed_experts";
+  if (keys.n_experts_key == ExpertKeys().n_experts_key && keys.n_shared_key.empty()) {
+    keys.n_experts_key = "n_routed_experts";
+    keys.n_shared_key = "n_shared_experts";
+  }
   keys.d_ff_key = "moe_intermediate_size";
-  keys.n_shared_key = "n_shared_experts";
   MoeConfig moe = read_experts(c, model, keys);
   const auto expect = [&](const char* key, std::string_view word) {  // in published files; transformers drops them
     const std::string text = c.text_or(key, word);
@@ -95,10 +97,48 @@ void read_experts_next_to_ffn(ConfigReader& c, ModelConfig& model) {
   }
 }
 
-void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first) {
+void add_feed_forward(Family& family) {
+  add_tensors(family.tensors,
+              {{"{p}layers.{l}.feed_forward.router", {"blocks.{l}.mlp.router"}},
+               {"{p}layers.{l}.feed_forward.gate_proj", {"blocks.{l}.mlp.w_gate"}},
+               {"{p}layers.{l}.feed_forward.up_proj", {"blocks.{l}.mlp.w_up"}},
+               {"{p}layers.{l}.feed_forward.down_proj", {"blocks.{l}.mlp.w_down"}},
+               {"{p}layers.{l}.feed_forward.shared_expert.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
+               {"{p}layers.{l}.feed_forward.shared_expert.up_proj", {"blocks.{l}.mlp.shared.w_up"}},
+               {"{p}layers.{l}.feed_forward.shared_expert.down_proj", {"blocks.{l}.mlp.shared.w_down"}}});
+  family.keys.push_back({"n_experts", "num_local_experts"});
+  family.keys.push_back({"top_k", "num_experts_per_tok"});
+}
+
+void add_transposed_experts(Family& family, std::string_view gate_up, std::string_view down, Rows rows) {
+  TensorRule both{gate_up,
+                  {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"},
+                  kTransposed,
+                  rows};
+  TensorRule one{down, {"blocks.{l}.mlp.experts.{e}.w_down.weight"}, kTransposed};
+  both.has_ending = one.has_ending = false;
+  add_tensors(family.tensors, {both, one});
+}
+
+void put_experts(ModelConfig& model, const MoeConfig& moe, const std::function<bool(std::int64_t layer)>& has) {
   for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    if (static_cast<std::int64_t>(i) >= first) model.blocks[i].sublayers.back().what = moe;
+    if (has(static_cast<std::int64_t>(i))) model.blocks[i].sublayers.back().what = moe;
   }
+}
+
+void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first) {
+  put_experts(model, moe, [first](std::int64_t layer) { return layer >= first; });
+}
+
+std::function<bool(std::int64_t)> read_sparse_layers(ConfigReader& c, std::size_t n_layers, std::int64_t first) {
+  const std::vector<std::string> types = c.texts_or_empty("mlp_layer_types");
+  const std::int64_t from = read_first_sparse_layer(c, first);
+  if (types.empty()) return [from](std::int64_t layer) { return layer >= from; };
+  const auto is_known = [](const std::string& type) { return type == "sparse" || type == "dense"; };
+  if (types.size() != n_layers || !std::all_of(types.begin(), types.end(), is_known)) {
+    throw BadCheckpoint(c.where(), "mlp_layer_types: expected dense or sparse for each of {} layers", n_layers);
+  }
+  return [types](std::int64_t layer) { return types[static_cast<std::size_t>(layer)] == "sparse"; };
 }
 
 std::int64_t read_first_sparse_layer(ConfigReader& c, std::int64_t otherwise) {
@@ -122,11 +162,9 @@ void read_qwen_experts(ConfigReader& c, ModelConfig& model, std::int64_t n_exper
   const std::int64_t step = c.size_or("decoder_sparse_step", 1);
   std::vector<std::int64_t> dense = c.sizes_or_empty("mlp_only_layers");
   std::sort(dense.begin(), dense.end());
-  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    const auto layer = static_cast<std::int64_t>(i);
-    const bool is_dense = std::binary_search(dense.begin(), dense.end(), layer) || (layer + 1) % step != 0;
-    if (!is_dense) model.blocks[i].sublayers.back().what = moe;
-  }
+  put_experts(model, moe, [&](std::int64_t layer) {
+    return (layer + 1) % step == 0 && !std::binary_search(dense.begin(), dense.end(), layer);
+  });
 }
 
 }  // namespace vitrine

@@ -130,8 +130,8 @@ void add_shared_experts(Family& family) {
                                {"{p}layers.{l}.mlp.shared_experts.down_proj", {"blocks.{l}.mlp.shared.w_down"}}});
 }
 
-void add_correction(Family& family) {
-  TensorRule rule{"{p}layers.{l}.mlp.gate.e_score_correction_bias", {"blocks.{l}.mlp.correction.bias"}};
+void add_correction(Family& family, std::string_view stored) {
+  TensorRule rule{stored, {"blocks.{l}.mlp.correction.bias"}};
   rule.has_ending = false;
   add_tensors(family.tensors, {rule});
 }
@@ -244,9 +244,9 @@ ModelConfig read_cohere_decoder(ConfigReader& c, double theta) {
   return model;
 }
 
-ModelConfig read_granite_decoder(ConfigReader& c) {
+ModelConfig read_granite_decoder(ConfigReader& c, const DecoderKeys& keys) {
   const auto multiplier = [&](std::string_view key) { return static_cast<float>(c.positive_or(key, 1)); };
-  ModelConfig model = read_decoder(c, {});
+  ModelConfig model = read_decoder(c, keys);
   model.embedding.scale = multiplier("embedding_multiplier");
   model.head.scale = 1.0f / multiplier("logits_scaling");
   for (BlockConfig& block : model.blocks) {
@@ -379,7 +379,8 @@ void read_window_of_last_layers(ConfigReader& c, ModelConfig& model) {
   }
 }
 
-std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers, std::optional<std::int64_t> pattern) {
+std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers, std::optional<std::int64_t> pattern,
+                                      std::string_view named) {
   const std::vector<std::string> types = config.texts_or_empty("layer_types");
   if (!types.empty() && types.size() != n_layers) {
     throw BadCheckpoint(config.where(), "layer_types: expected one for each of {} layers, got {}", n_layers,
@@ -390,10 +391,10 @@ std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers
     sliding.push_back((static_cast<std::int64_t>(layer) + 1) % *pattern != 0);
   }
   for (const std::string& type : types) {
-    if (type != "sliding_attention" && type != "full_attention") {
-      throw Unsupported(config.where(), "layer_types: expected full_attention or sliding_attention, got {}", type);
+    if (type != named && type != "full_attention") {
+      throw Unsupported(config.where(), "layer_types: expected full_attention or {}, got {}", named, type);
     }
-    sliding.push_back(type == "sliding_attention");
+    sliding.push_back(type == named);
   }
   return sliding;
 }

@@ -29,14 +29,23 @@ void add_norms_after(Family& family);
 void add_experts(Family& family, std::string_view n_experts_key = "num_experts",
                  std::string_view top_k_key = "num_experts_per_tok");
 
+/// Adds the FFN, the router and a shared expert as modules of `feed_forward`.
+void add_feed_forward(Family& family);
+/// Adds experts whose weights are stored as `[expert, in, out]`, in two tensors without an ending: the gate and the up
+/// projection, and the down projection.
+void add_transposed_experts(Family& family, std::string_view gate_up, std::string_view down, Rows rows);
+/// Adds the sinks of attention.
+void add_sinks(Family& family, std::string_view stored = "{p}layers.{l}.self_attn.sinks");
 /// Adds shared experts without a gate (mlp.shared_experts).
 void add_shared_experts(Family& family);
 /// Adds experts next to the dense FFN (mlp), their router and norms.
 void add_experts_next_to_ffn(Family& family);
 /// Adds the table of per-layer embeddings, the projection and norm of their inputs, and their sublayers.
 void add_per_layer_embeddings(Family& family);
-/// Adds the router's correction (mlp.gate.e_score_correction_bias).
-void add_correction(Family& family);
+/// Adds the router's correction.
+void add_correction(Family& family, std::string_view stored = "{p}layers.{l}.mlp.gate.e_score_correction_bias");
+/// Adds Hunyuan's norms of q and k (query_layernorm, key_layernorm).
+void add_hunyuan_norms(Family& family);
 
 constexpr bool kTransposed = true;
 constexpr bool kAsIs = false;
@@ -88,7 +97,14 @@ ModelConfig read_gptj_decoder(ConfigReader& config);
 ModelConfig read_glm_decoder(ConfigReader& config);
 
 /// Reads what Granite 3 with and without experts share: a Llama with four multipliers.
-ModelConfig read_granite_decoder(ConfigReader& config);
+ModelConfig read_granite_decoder(ConfigReader& config, const DecoderKeys& keys = {});
+/// Reads Granite's windows and sinks, and layer_rope_theta, in which 0 is a layer without RoPE.
+void read_granite_windows(ConfigReader& config, ModelConfig& model);
+/// Reads what Hunyuan with and without experts share: norms of q and k after RoPE, whose theta `alpha` stretches.
+ModelConfig read_hunyuan_decoder(ConfigReader& config);
+/// Reads EXAONE 4's windows. Without a size of the window, all layers are full and have RoPE; else the full ones have
+/// none.
+void read_exaone_windows(ConfigReader& config, ModelConfig& model);
 
 constexpr std::int64_t kMaxLayers = 10000;
 
@@ -130,7 +146,8 @@ void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
 /// Whether each layer attends within the window, by layer_types. If the key is absent: all layers but every
 /// `pattern`-th, or an empty list without a pattern.
 std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
-                                      std::optional<std::int64_t> pattern = std::nullopt);
+                                      std::optional<std::int64_t> pattern = std::nullopt,
+                                      std::string_view type = "sliding_attention");
 /// Reads the types of layers, of which the last is full_attention whatever layer_types says, and sets the windows.
 std::vector<bool> read_sliding_and_last_full(ConfigReader& config, ModelConfig& model, std::int64_t window,
                                              std::int64_t pattern);
@@ -147,7 +164,9 @@ std::size_t read_shared_keys(ConfigReader& config, ModelConfig& model, const std
 /// Reads hidden_size_per_layer_input and vocab_size_per_layer_input, and adds per-layer embeddings to all blocks, if
 /// there are any, with norms like the final one.
 void read_per_layer_embeddings(ConfigReader& config, ModelConfig& model);
-
+/// Whether each layer has RoPE: those with a 1 in no_rope_layers; if that is absent, all but every
+/// no_rope_layer_interval-th.
+std::vector<bool> read_layers_with_rope(ConfigReader& config, std::size_t n_layers);
 /// The spelling of a family's keys of experts, and defaults; 0: the key is required.
 struct ExpertKeys {
   std::string_view n_experts_key = "num_experts";
@@ -163,7 +182,7 @@ struct ExpertKeys {
 /// Reads experts shaped like the dense FFN but for their width, whose weights are divided by their sum.
 MoeConfig read_experts(ConfigReader& config, const ModelConfig& model, const ExpertKeys& keys);
 /// The same with the keys and the router of DeepSeek V3: sigmoid, a correction, groups by their two largest, a routed
-/// scale. `keys` has the defaults of sizes.
+/// scale. `keys` has the defaults of sizes, and the spelling of keys if it is another.
 MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, ExpertKeys keys, bool renormalize = true,
                                double scale = 1);
 /// A decoder_family() with the tensors of such experts.
@@ -172,8 +191,12 @@ Family grouped_experts_family(std::string_view model_type, std::string_view arch
 /// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have
 /// norms like the final one.
 void read_experts_next_to_ffn(ConfigReader& config, ModelConfig& model);
-/// Puts experts into the layers from `first` on.
+/// Puts experts into the layers from `first` on, or into those that `has` names.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
+void put_experts(ModelConfig& model, const MoeConfig& moe, const std::function<bool(std::int64_t layer)>& has);
+/// The layers that mlp_layer_types calls sparse; if that is absent, those from first_k_dense_replace on.
+std::function<bool(std::int64_t layer)> read_sparse_layers(ConfigReader& config, std::size_t n_layers,
+                                                           std::int64_t first);
 /// Reads first_k_dense_replace, which may be 0.
 std::int64_t read_first_sparse_layer(ConfigReader& config, std::int64_t otherwise);
 /// Reads Qwen's experts, in the layers that decoder_sparse_step and mlp_only_layers select. The numbers are defaults;

@@ -144,13 +144,14 @@ const std::pair<const std::string, StoredTensor>* stored_weight(const Family& fa
   return nullptr;
 }
 
+std::int64_t scale_size(const StoredTensor& tensor) { return is_blocks(*tensor.type) ? 1 : sizeof(float); }
+
 /// The scales of one of a tensor's matrices `[rows, cols]`, in its orientation.
 BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix = 0) {
   if (!tensor.scales) return {};
   const StoredScales& s = *tensor.scales;
   const std::int64_t n = (rows + s.block_rows - 1) / s.block_rows, m = (cols + s.block_cols - 1) / s.block_cols;
-  const std::int64_t size = is_blocks(*tensor.type) ? 1 : sizeof(float);
-  return {s.data + matrix * n * m * size, s.block_rows, s.block_cols, m, 1};
+  return {s.data + matrix * n * m * scale_size(tensor), s.block_rows, s.block_cols, m, 1};
 }
 
 /// A tensor of single elements, or of rows of whole blocks, as one matrix.
@@ -267,43 +268,65 @@ class Binder {
       upright.rule = &by_rows;
       return bind(upright);
     }
-    const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
-    if (tensor.shape != expected) {
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    if (tensor.shape != shape.stored) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
-                          shape_text(expected), params.front()->name, shape_text(tensor.shape));
+                          shape_text(shape.stored), params.front()->name, shape_text(tensor.shape));
     }
     const DType dtype = dtype_of(tensor, stored);
-    if (is_vector && is_quantized(dtype)) {
+    if (shape.is_vector && is_quantized(dtype)) {
       throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
                         tensor.dtype);
     }
     const std::byte* bytes = tensor.bytes.data();
-    if (place.rule->rows != Rows::stacked) {
-      if (tensor.scales) {
-        throw Unsupported(tensor.file, "tensor {}: {} in rows that are interleaved by head is not supported", stored,
-                          tensor.dtype);
-      }
-      bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, cols));
+    const bool alternates = place.rule->rows == Rows::alternating;
+    if (tensor.scales && place.rule->rows != Rows::stacked && !(alternates && tensor.scales->block_rows == 1)) {
+      throw Unsupported(tensor.file, "tensor {}: {} in rows that are interleaved is not supported", stored,
+                        tensor.dtype);
     }
-    const MatrixView whole =
-        transposed ? MatrixView{bytes, dtype, rows, cols, 1, rows} : MatrixView{bytes, dtype, rows, cols, cols, 1};
-    const std::int64_t matrix_rows = place.stacks_experts ? expected[1] : rows;
-    std::int64_t first = 0;
-    for (Param* param : params) {
-      const std::int64_t count = param->shape[0];
-      MatrixView part = whole.row_range(first, count);
-      part.scales = scales_of_part(tensor, matrix_rows, cols, transposed, first);
-      param->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
-      first += count;
+    if (alternates) {
+      if (shape.transposed || shape.is_vector) bytes = separate(tensor.bytes, place, shape, size_of(dtype));
+    } else if (place.rule->rows != Rows::stacked) {
+      bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, shape.cols));
+    }
+    const std::vector<MatrixView> views = views_of(place, shape, bytes, dtype, shapes);
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      params[i]->view = views[i];
+      params[i]->view.scales = scales_of_part(tensor, place, shape, shapes, i);
     }
   }
 
-  /// The scales of the rows of ours from `first` on, in a tensor of matrices of that size.
-  static BlockScales scales_of_part(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, bool transposed,
-                                    std::int64_t first) {
-    const BlockScales scales = transposed ? scales_of(tensor, cols, rows, first / rows).transposed()
-                                          : scales_of(tensor, rows, cols, first / rows);
-    return scales.moved(first % rows, 0);
+  /// A copy of lines in which the elements of several parameters alternate, those of each parameter together.
+  const std::byte* separate(std::span<const std::byte> from, const TensorPlace& place, const PlaceShape& shape,
+                            std::int64_t element) {
+    const auto copy = std::make_shared<std::vector<std::byte>>(from.size());
+    const std::int64_t n = shape.rows / shape.n_stacked, step = std::ssize(place.rule->ours);
+    const std::byte* next = from.data();
+    for (std::byte* line = copy->data(); line < copy->data() + copy->size(); line += n * element) {
+      for (std::int64_t i = 0; i < n; ++i, next += element) {
+        std::copy_n(next, element, line + (i % step * (n / step) + i / step) * element);
+      }
+    }
+    tensors_.storage.push_back(copy);
+    return copy->data();
+  }
+
+  /// The scales of part `i` of a tensor, whose rows are consecutive or alternate with those of others (views_of()).
+  static BlockScales scales_of_part(const StoredTensor& tensor, const TensorPlace& place, const PlaceShape& shape,
+                                    const std::vector<Shape>& parts, std::size_t i) {
+    const std::size_t per_copy = place.rule->ours.size(), part = i % per_copy;
+    const std::int64_t rows = shape.rows / shape.n_stacked;
+    const auto copy = static_cast<std::int64_t>(i / per_copy);
+    if (shape.transposed) return scales_of(tensor, shape.cols, rows, copy).transposed();
+    BlockScales scales = scales_of(tensor, rows, shape.cols, copy);
+    if (place.rule->rows == Rows::alternating) {
+      scales.data += static_cast<std::int64_t>(part) * scales.row_stride * scale_size(tensor);
+      scales.row_stride *= static_cast<std::int64_t>(per_copy);
+      return scales;
+    }
+    std::int64_t first = 0;
+    for (std::size_t before = i - part; before < i; ++before) first += parts[before][0];
+    return scales.moved(first, 0);
   }
 
   /// Copies one head's part of a vector next to those of the heads before it, which must be there.

@@ -30,6 +30,7 @@ struct Stored {
   std::string name, name_in_file;
   std::vector<Part> parts;
   PlaceShape shape;
+  std::int64_t n_alternating = 1;  ///< Parts whose rows alternate: these many of each expert.
 };
 
 /// The tensors of a model of this config in that form, in the order of the family's table.
@@ -56,6 +57,7 @@ std::vector<Stored> stored_tensors(const Family& family, const std::optional<Sto
     }
     written.insert(place.ours.begin(), place.ours.end());
     Stored stored{place.stored, place.stored, {}, shape_of(place, config, shapes)};
+    if (place.rule->rows == Rows::alternating) stored.n_alternating = std::ssize(place.rule->ours);
     if (as && as->names_in_file.contains(stored.name)) stored.name_in_file = as->names_in_file.at(stored.name);
     for (const RowRun& run : row_runs(place, config, shapes)) {
       stored.parts.push_back({indices[run.part], run.first, run.count});
@@ -78,17 +80,25 @@ class TensorStream {
   void write(const Stored& stored, DType dtype, Report&& report) {
     dtype_ = dtype;
     sink_.begin(stored.name_in_file, dtype_, stored.shape.stored);
-    const auto& [is_vector, transposed, rows, cols, sizes] = stored.shape;
-    const std::int64_t n_lines = transposed ? cols : rows;
-    const std::int64_t line = transposed ? rows : cols;
+    const PlaceShape& shape = stored.shape;
+    if (!shape.transposed) return write_lines(stored, shape.rows, shape.cols, 0, report);
+    const std::int64_t rows = shape.rows / shape.n_stacked;
+    for (std::int64_t i = 0; i < shape.n_stacked; ++i) write_lines(stored, shape.cols, rows, i * rows, report);
+  }
+
+ private:
+  /// Writes `n_lines` lines: rows, or columns of the rows from `first_row` on.
+  template <class Report>
+  void write_lines(const Stored& stored, std::int64_t n_lines, std::int64_t line, std::int64_t first_row,
+                   Report&& report) {
     const std::int64_t step = std::max<std::int64_t>(1, kElementsPerChunk / line);
     for (std::int64_t first = 0; first < n_lines; first += step) {
       const std::int64_t n = std::min(step, n_lines - first);
       buffer_.resize(static_cast<std::size_t>(n * line));
-      if (is_vector) {
+      if (stored.shape.is_vector) {
         fill_vector(stored, first, n);
-      } else if (transposed) {
-        fill_columns(stored, first, n);
+      } else if (stored.shape.transposed) {
+        fill_columns(stored, first_row, line, first, n);
       } else {
         fill_rows(stored, first, n);
       }
@@ -98,9 +108,12 @@ class TensorStream {
     }
   }
 
- private:
   /// The parameter that holds row `row` of the tensor, its row there, and the number of rows from it on.
   static Part place(const Stored& stored, std::int64_t row) {
+    if (const std::int64_t n = stored.n_alternating; n > 1) {
+      const std::int64_t size = stored.shape.rows / stored.shape.n_stacked, in_copy = row % size;
+      return {stored.parts[static_cast<std::size_t>(row / size * n + in_copy % n)].param, in_copy / n, 1};
+    }
     auto part = stored.parts.begin();
     for (; row >= part->rows; ++part) row -= part->rows;
     return {part->param, part->first + row, part->rows - row};
@@ -125,15 +138,16 @@ class TensorStream {
     });
   }
 
-  /// Columns [first, first + n) of the parameters, as rows of the file.
-  void fill_columns(const Stored& stored, std::int64_t first, std::int64_t n) {
-    pool_.parallel_for(stored.shape.rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
+  /// Columns [first, first + n) of `n_rows` rows from `first_row` on, as rows of the file.
+  void fill_columns(const Stored& stored, std::int64_t first_row, std::int64_t n_rows, std::int64_t first,
+                    std::int64_t n) {
+    pool_.parallel_for(n_rows, 16, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> run(static_cast<std::size_t>(n));
       for (std::int64_t i = begin; i < end; ++i) {
-        const Part at = place(stored, i);
+        const Part at = place(stored, first_row + i);
         values_(at.param, at.first, first, run);
         for (std::int64_t c = 0; c < n; ++c)
-          buffer_[static_cast<std::size_t>(c * stored.shape.rows + i)] = run[static_cast<std::size_t>(c)];
+          buffer_[static_cast<std::size_t>(c * n_rows + i)] = run[static_cast<std::size_t>(c)];
       }
     });
   }

@@ -13,10 +13,14 @@ std::span<const std::string> own_tensor_names() {
       const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
       for (const char* norm : {"ln1", "ln1_post", "ln2", "ln2_post", "ln3", "ln3_post"}) all.push_back(block + norm);
       for (const std::string attention : {"attn.", "cross_attn."}) {
-        for (const char* own : {"wq", "wk", "wv", "q_norm", "k_norm", "wo"}) all.push_back(block + attention + own);
+        for (const char* own : {"wq", "wk", "wv", "q_norm", "k_norm", "sinks", "w_gate", "wo"})
+          all.push_back(block + attention + own);
       }
       for (const std::string ffn : {"mlp.", "mlp.experts.{e}.", "mlp.shared."}) {
-        for (const char* own : {"w_gate", "w_up", "w_down"}) all.push_back(block + ffn + own);
+        for (const char* own :
+             {"w_gate", "w_up", "w_down", "xielu_alpha_p", "xielu_alpha_n", "xielu_beta", "xielu_eps"}) {
+          all.push_back(block + ffn + own);
+        }
       }
       for (const char* own : {"dense.{l}", "attn.query", "attn.key", "attn.v", "bridge.{l}", "bridge_c.{l}"}) {
         all.push_back(stack + own);

@@ -38,13 +38,13 @@ KeyValueRows project_keys_and_values(Pass& p, BlockSite at, const AttentionConfi
                                      const SublayerInput& x) {
   const Tensor& rows = at.cross ? x.encoded : x.normed;
   if (rows.data == nullptr) return {};
-  const Shape shape{rows.rows(), c.n_kv_heads, c.head_dim};
+  const Shape shape{rows.rows(), c.n_kv_heads, c.head_dim}, v_shape{rows.rows(), c.n_kv_heads, c.width_of_values()};
   const Exchanged<RowsOfValue> of_rows(p.rows, {at.cross ? Stack::encoder : at.stack});
   const Tensor keys = project(p, at, c, AttentionSite::lora_k, w.wk, rows, x, x.k, shape);
   const Tensor k = p.tap(at(AttentionSite::k), keys);
   const Tensor v = c.values_are_keys ? row_range(p, keys, 0, keys.rows())
-                                     : project(p, at, c, AttentionSite::lora_v, w.wv, rows, x, x.v, shape);
-  return {k, p.tap(at(AttentionSite::v), v)};
+                                     : project(p, at, c, AttentionSite::lora_v, w.wv, rows, x, x.v, v_shape);
+  return {k, p.tap(at(AttentionSite::v), scale(p, c.value_scale, v))};
 }
 
 /// The keys and values of an earlier layer. Taps replace them for this layer alone, which has no cache for others.
@@ -97,6 +97,10 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
     if (!c.kv_layer) k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
   }
   if (norms_last) k = norm_both(k);
+  if (c.query_scale) {
+    const Tensor scales = query_scales(p, *c.query_scale, q.rows(), at.stack);
+    q = multiply_rows(p, q, p.tap(at(AttentionSite::query_scale), scales));
+  }
   const auto shared = [&](std::int64_t layer) { return x.shared[static_cast<std::size_t>(layer)]; };
   const KeyValueRows read = c.kv_layer ? show_given(p, at, shared(*c.kv_layer)) : KeyValueRows{k, v};
   if (!x.shared.empty() && shared(at.layer).k.data != nullptr) keep(p, read, shared(at.layer));
@@ -108,10 +112,15 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
     append_own();
     return {};
   }
-  const Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, read.k, read.v, sources, bias));
+  const Param* const sinks = c.sink ? &w.sinks : nullptr;
+  Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, read.k, read.v, sources, bias, sinks));
   append_own();
+  if (c.out_gate) {
+    const Tensor gate = sigmoid(p, linear(p, w.w_gate, x.normed)).reshaped(z.shape);
+    z = hadamard(p, z, p.tap(at(AttentionSite::gate), gate));
+  }
   const std::int64_t width = w.wo.weight.shape[1];  // of all heads, also in a split
-  const Tensor all = p.whole(z, width, heads).reshaped({z.rows(), width / c.head_dim, c.head_dim});
+  const Tensor all = p.whole(z, width, heads).reshaped({z.rows(), width / c.width_of_values(), c.width_of_values()});
   const Tensor out = project_out(p, at, w.wo, all);
   return p.tap(at(AttentionSite::attn_proj), p.whole(out, x.normed.row_size()));
 }
@@ -124,16 +133,20 @@ std::int64_t width_of(const QkNormConfig& c, std::int64_t n_heads, std::int64_t 
 /// Queries and outputs have rows of `d` elements, keys and values are computed from rows of `d_keys`.
 void list_attention(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w,
                     std::int64_t d, std::int64_t d_keys) {
-  const std::int64_t d_q = c.n_heads * c.head_dim, d_kv = c.n_kv_heads * c.head_dim;
-  list.linear(w.wq, at + ".wq", d_q, d, c.qkv_bias);
+  const std::int64_t d_z = c.n_heads * c.width_of_values();
+  list.linear(w.wq, at + ".wq", c.n_heads * c.head_dim, d, c.qkv_bias);
   const bool has_keys = !c.kv_layer;
-  if (has_keys) list.linear(w.wk, at + ".wk", d_kv, d_keys, c.qkv_bias);
-  if (has_keys && !c.values_are_keys) list.linear(w.wv, at + ".wv", d_kv, d_keys, c.qkv_bias);
+  if (has_keys) list.linear(w.wk, at + ".wk", c.n_kv_heads * c.head_dim, d_keys, c.qkv_bias);
+  if (has_keys && !c.values_are_keys) {
+    list.linear(w.wv, at + ".wv", c.n_kv_heads * c.width_of_values(), d_keys, c.qkv_bias);
+  }
   if (const auto& qk = c.qk_norm) {
     list.norm(w.q_norm, at + ".q_norm", qk->norm, width_of(*qk, c.n_heads, c.head_dim));
     if (has_keys) list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
   }
-  list.linear(w.wo, at + ".wo", d, d_q, c.out_bias);
+  if (c.sink) list.add(w.sinks, at + ".sinks.weight", Shape{c.n_heads});
+  if (c.out_gate) list.linear(w.w_gate, at + ".w_gate", d_z, d, false);
+  list.linear(w.wo, at + ".wo", d, d_z, c.out_bias);
 }
 
 }  // namespace
@@ -146,10 +159,21 @@ void check(std::string_view where, const AttentionConfig& c) {
     throw BadInput(where, "expected n_heads to be a multiple of n_kv_heads ({}), got {}", c.n_kv_heads, c.n_heads);
   }
   check_size(where, "n_heads × head_dim", checked_mul(c.n_heads, c.head_dim).value_or(-1));
+  if (c.value_dim) check_size(where, "value_dim", *c.value_dim);
+  check_size(where, "n_heads × value_dim", checked_mul(c.n_heads, c.width_of_values()).value_or(-1));
+  check_number(where, "value_scale", c.value_scale);
   check_number(where, "score_scale", c.score_scale);
   if (c.softcap) check_number(where, "softcap", *c.softcap);
   if (c.window) check_size(where, "window", *c.window);
   if (c.qkv_clip) check_number(where, "qkv_clip", *c.qkv_clip);
+  if (c.chunked && (!c.window || c.bidirectional)) {
+    throw BadInput(where, "chunked: expected a window, and attention to earlier tokens only");
+  }
+  if (c.query_scale) {
+    check_size(where, "query_scale interval", c.query_scale->interval);
+    check_number(where, "query_scale beta", c.query_scale->beta);
+    if (c.query_scale->first < 0) throw BadInput(where, "query_scale first: expected at least 0");
+  }
   if (c.alibi && static_cast<std::int64_t>(c.alibi->slopes.size()) != c.n_heads) {
     throw BadInput(where, "expected an ALiBi slope for each of {} heads, got {}", c.n_heads, c.alibi->slopes.size());
   }
@@ -173,8 +197,10 @@ void check(std::string_view where, const AttentionConfig& c) {
 
 void check(std::string_view where, const CrossAttentionConfig& c) {
   check(where, static_cast<const AttentionConfig&>(c));
-  if (c.rope || c.alibi || !c.bidirectional || c.window) {
-    throw BadInput(where, "cross-attention has neither RoPE nor ALiBi nor a window, and attends to all positions");
+  if (c.rope || c.alibi || !c.bidirectional || c.window || c.query_scale) {
+    throw BadInput(where,
+                   "cross-attention has neither RoPE nor ALiBi nor a window nor a scale of the queries, and attends to "
+                   "all positions");
   }
   if (c.kv_layer) throw BadInput(where, "cross-attention has keys and values of its own");
 }
@@ -190,10 +216,12 @@ void list_params(ParamList& list, const std::string& at, const CrossAttentionCon
 
 CacheLayerConfig cache_layer(const AttentionConfig& c) {
   if (c.kv_layer) return {};
-  return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window};
+  return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window, c.value_dim, c.chunked};
 }
 
-CacheLayerConfig cache_layer(const CrossAttentionConfig& c) { return KvLayerConfig{c.n_kv_heads, c.head_dim, {}}; }
+CacheLayerConfig cache_layer(const CrossAttentionConfig& c) {
+  return KvLayerConfig{c.n_kv_heads, c.head_dim, {}, c.value_dim};
+}
 
 void tap_input(Pass& p, BlockSite at, const CrossAttentionConfig&, SublayerInput& in) {
   tap_stream(p, at(AttentionSite::cross_attn_in), in);
@@ -211,9 +239,11 @@ Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const Cross
 std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word) {
   if (word == "n_heads") return static_cast<double>(c.n_heads);
   if (word == "n_kv_heads") return static_cast<double>(c.n_kv_heads);
+  if (word == "value_dim") return static_cast<double>(c.width_of_values());
   if (word == "head_dim") return static_cast<double>(c.head_dim);
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
+  if (word == "llama_4_scaling_beta" && c.query_scale) return c.query_scale->beta;
   if (word == "clip_qkv" && c.qkv_clip) return *c.qkv_clip;
   if (word == "alibi_bias_max" && c.alibi) return c.alibi->max_bias;
   return {};

@@ -33,8 +33,11 @@ void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w) {
   const Range rows = {heads.first * c.head_dim, heads.end * c.head_dim};
   const Range kv_rows = {kv_heads.first * c.head_dim, kv_heads.end * c.head_dim};
   divider.keep_rows(w.wq, rows);
+  const std::int64_t width = c.width_of_values();
   if (!c.kv_layer) divider.keep_rows(w.wk, kv_rows);
-  if (!c.kv_layer && !c.values_are_keys) divider.keep_rows(w.wv, kv_rows);
+  if (!c.kv_layer && !c.values_are_keys) divider.keep_rows(w.wv, {kv_heads.first * width, kv_heads.end * width});
+  if (c.out_gate) divider.keep_rows(w.w_gate, {heads.first * width, heads.end * width});
+  if (c.sink) w.sinks = divider.part_of(w.sinks, heads);
   divider.keep_part(w.wo);
   if (c.qk_norm && c.qk_norm->over == QkNormConfig::Over::head_own_weight) {
     w.q_norm = {divider.part_of(w.q_norm.weight, rows), divider.part_of(w.q_norm.bias, rows)};

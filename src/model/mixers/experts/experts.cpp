@@ -51,9 +51,9 @@ FfnSites sites_of(BlockSite at, int expert, bool gated) {
           at.of_expert(ExpertSite::expert_lora_down, expert)};
 }
 
-/// `[n, d]`: the output of one expert for its tokens.
+/// `[n, d]`: the output of one expert for its tokens. `shares` `[T · top_k, 1]` multiply its input if they have data.
 Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const FfnParams& w, const Tensor& x,
-                  const std::vector<std::int64_t>& slots, std::int64_t top_k) {
+                  const std::vector<std::int64_t>& slots, std::int64_t top_k, const Tensor& shares) {
   const SiteId tokens_site = at.of_expert(ExpertSite::expert_tokens, expert);
   Tensor tokens = p.tensor({static_cast<std::int64_t>(slots.size())});
   p.for_rows(tokens.count(), 1,
@@ -62,14 +62,15 @@ Tensor run_expert(Pass& p, BlockSite at, int expert, const DenseConfig& c, const
   std::vector<std::int64_t> rows(slots.size());
   for (std::size_t i = 0; i < rows.size() && !p.shapes_only; ++i)
     rows[i] = index_of(tokens.data[i], x.rows(), tokens_site);
-  const Tensor taken = take_rows(p, x, rows);
+  Tensor taken = take_rows(p, x, rows);
+  if (shares.data != nullptr) taken = multiply_rows(p, taken, take_rows(p, shares, slots));
   const Exchanged<RowsOfValue> own(p.rows, {at.stack, rows});
   return ffn(p, sites_of(at, expert, c.gated), c, w, taken);
 }
 
-/// `[T · top_k, d]`: the outputs of each token's experts, by rank.
+/// `[T · top_k, d]`: the outputs of each token's experts, by rank. `shares` as in run_expert.
 Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<FfnParams>& w, const Tensor& x,
-                   const Slots& slots) {
+                   const Slots& slots, const Tensor& shares) {
   const std::int64_t d = x.row_size();
   const Tensor results = p.tensor({x.rows() * c.top_k, d});
   std::vector<Tensor> outputs;
@@ -77,7 +78,7 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
   for (std::size_t e = 0; e < slots.size(); ++e) {
     if (slots[e].empty()) continue;
     const PassScope scope(p);
-    const Tensor y = run_expert(p, at, static_cast<int>(e), c.expert, w[e], x, slots[e], c.top_k);
+    const Tensor y = run_expert(p, at, static_cast<int>(e), c.expert, w[e], x, slots[e], c.top_k, shares);
     p.for_rows(y.rows(), d,
                [&](std::int64_t i) { std::copy_n(y.row(i), d, results.row(slots[e][static_cast<std::size_t>(i)])); });
     if (!p.is_taped()) continue;
@@ -122,8 +123,8 @@ Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, co
   const Tensor scores = p.tap(at(ExpertSite::router_scores), is_softmax ? softmax_rows(p, logits) : sigmoid(p, logits));
   const bool is_plain = c.router == RouterConfig();
   const Tensor known = is_plain ? p.tap(at(ExpertSite::expert_weights), scores) : scores;
-  const Tensor chosen =
-      p.tap(at(ExpertSite::expert_indices), choose_experts(p, c.router, known, w.correction, c.top_k));
+  const Tensor chosen = p.tap(at(ExpertSite::expert_indices),
+                              choose_experts(p, c.router, c.weighs_input ? logits : known, w.correction, c.top_k));
   const Slots slots = slots_of(chosen, c.n_experts, at(ExpertSite::expert_indices), p.shapes_only);
   if (p.training.loss != nullptr) {
     router_losses(p, logits, is_softmax ? known : softmax_rows(p, logits), chosen, at.stack);
@@ -131,8 +132,10 @@ Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, co
   const Tensor weights = is_plain ? known : p.tap(at(ExpertSite::expert_weights), weigh(p, c, w, known, chosen));
   const Tensor shares = shares_of(p, weights, chosen, is_plain && c.renormalize);
 
-  const Tensor results = run_experts(p, at, c, w.experts, part(kExpertsNorm, c.norms.pre, w.ln_experts), slots);
-  const Tensor mixed = mix_results(p, shares, results);
+  const Tensor by_slot = c.weighs_input ? shares.reshaped({shares.count(), 1}) : Tensor();
+  const Tensor read = part(kExpertsNorm, c.norms.pre, w.ln_experts);
+  const Tensor results = run_experts(p, at, c, w.experts, read, slots, by_slot);
+  const Tensor mixed = c.weighs_input ? results : mix_results(p, shares, results);
   const Tensor shared = c.shared ? run_shared(p, at, c, w, x) : Tensor();
   Tensor out = norm(p, at(kExpertsPostNorm), c.norms.post, w.ln_experts_post, mixed);
   if (c.shared) out = add(p, out, norm(p, at(kSharedPostNorm), c.norms.shared_post, w.ln_shared_post, shared));
@@ -167,7 +170,11 @@ void check(std::string_view where, const MoeConfig& c) {
   check_size(where, "n_experts", c.n_experts, kMaxExperts);
   check_size(where, "top_k", c.top_k, c.n_experts);
   check_size(where, "d_ff of an expert", c.expert.d_ff);
+  check(where, c.expert);
   if (c.shared) check_size(where, "d_ff of the shared expert", c.shared->d_ff);
+  if (c.weighs_input && (c.top_k != 1 || c.router.correction)) {
+    throw BadInput(where, "weighs_input: expected one expert for each token (top_k 1), and no correction");
+  }
   check(where, c.router, c.n_experts, c.top_k);
   for (const auto* const norm : {&c.norms.router, &c.norms.pre, &c.norms.post, &c.norms.shared_post}) {
     check_norm(where, "a norm of experts", *norm);
@@ -177,7 +184,7 @@ void check(std::string_view where, const MoeConfig& c) {
 
 void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d) {
   list.norm(w.ln_router, at + ".ln_router", c.norms.router, d.stream);
-  list.linear(w.router, at + ".router", c.n_experts, d.stream, false);
+  list.linear(w.router, at + ".router", c.n_experts, d.stream, c.router_bias);
   if (c.router.correction) list.add(w.correction, at + ".correction.bias", Shape{c.n_experts});
   if (c.router.expert_scale) list.add(w.expert_scale, at + ".expert_scale.weight", Shape{c.n_experts});
   list.norm(w.ln_experts, at + ".ln_experts", c.norms.pre, d.stream);
@@ -197,6 +204,11 @@ std::optional<double> gguf_word(const MoeConfig& c, std::string_view word) {
   if (word == "n_experts") return static_cast<double>(c.n_experts);
   if (word == "top_k") return static_cast<double>(c.top_k);
   if (word == "d_ff" || word == "d_ff_expert") return static_cast<double>(c.expert.d_ff);
+  if (word == "routed_scaling_factor" || word == "route_scale") return c.router.scale;
+  if (word == "norm_topk_prob") return c.renormalize ? 1.0 : 0.0;
+  if (word == "n_group") return static_cast<double>(c.router.groups);
+  if (word == "topk_group") return static_cast<double>(c.router.top_groups);
+  if (word.ends_with("_shared_experts")) return static_cast<double>(c.shared ? c.shared->d_ff / c.expert.d_ff : 0);
   if (word == "shared_expert_intermediate_size" && c.shared) return static_cast<double>(c.shared->d_ff);
   if (word == "expert_gating_func") return c.router.score == RouterConfig::Score::sigmoid ? 2.0 : 1.0;
   return {};

@@ -7,7 +7,8 @@
 //              └── shared expert [· sigmoid(x · shared_gate)]      added, if there is one
 //
 // Only the chosen experts are computed. The outputs of a token's experts are added by rank, the first choice first, so
-// that its result does not depend on the other tokens of the pass.
+// that its result does not depend on the other tokens of the pass. With weighs_input, of a token's only expert,
+// out[t] = expert(shares[t] · x[t]), and the expert is chosen by its logit, which a score rounded to 1 does not tell.
 #pragma once
 
 #include <vector>
@@ -61,6 +62,8 @@ struct MoeConfig {
   RouterConfig router{};
   bool shared_gate = true;  ///< The shared expert is multiplied by sigmoid(x · shared_gate).
   ExpertNorms norms{};
+  bool router_bias = false;
+  bool weighs_input = false;  ///< The weight multiplies what the expert reads, instead of its output; top_k is 1.
 
   bool operator==(const MoeConfig&) const = default;
 };
@@ -73,6 +76,9 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"expert", "one expert"}, c.expert);
   visit(Field{"shared", "an expert that every token uses"}, c.shared);
   if (c.shared) visit(Field{"shared_gate", "multiplies the shared expert by sigmoid(x · shared_gate)"}, c.shared_gate);
+  visit(Field{"router_bias", "a bias of the router's logits"}, c.router_bias);
+  visit(Field{"weighs_input", "the weight multiplies an expert's input, instead of its output; `top_k` is 1"},
+        c.weighs_input);
   visit(Field{"router", "how the router scores, chooses and weighs"}, c.router);
   visit(Field{"", "norms of the parts"}, c.norms);
 }

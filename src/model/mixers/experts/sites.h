@@ -55,8 +55,9 @@ inline constexpr auto kExpertSites = [] {
        kDefault,
        "mlp.hook_expert_weights",
        {T, E},
-       "what multiplies the outputs of the chosen experts, 0 for the others; if the scores alone choose and weigh: "
-       "the scores, before top-k"},
+       "what multiplies the outputs of the chosen experts, or their inputs, 0 for the others; if the scores alone "
+       "choose "
+       "and weigh: the scores, before top-k"},
       {SitePlace::ffn, kDefault, "mlp.hook_expert_indices", {T, k}, "the chosen experts, highest rank first"},
       {SitePlace::ffn, kDefault, "mlp.ln_experts.hook_scale", {T, one}, "the divisor of a norm of the experts' input"},
       {SitePlace::ffn, kDefault, "mlp.ln_experts.hook_normalized", {T, d}, "normalized, before the weight"},

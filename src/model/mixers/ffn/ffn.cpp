@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "model/checks.h"
 #include "model/mixers/ffn/sites.h"
 
@@ -12,19 +13,33 @@ Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w
   if (c.gated) {
     const Tensor gate = p.tap(at.pre, linear(p, w.w_gate, x, AddedSite{at.lora_gate}));
     const Tensor up = p.tap(at.up, linear(p, w.w_up, x, AddedSite{at.lora_up}));
-    post = gated(p, c.activation, gate, up);
+    post = c.clamped ? clamped_swiglu(p, *c.clamped, gate, up) : gated(p, c.activation, gate, up);
   } else {
-    post = activate(p, c.activation, p.tap(at.pre, linear(p, w.w_up, x, AddedSite{at.lora_up})));
+    const Tensor pre = p.tap(at.pre, linear(p, w.w_up, x, AddedSite{at.lora_up}));
+    post = c.xielu ? xielu(p, w.xielu, pre) : activate(p, c.activation, pre);
   }
   post = p.whole(p.tap(at.post, post), w.w_down.weight.shape[1]);
   return p.tap(at.out, p.whole(linear(p, w.w_down, post, AddedSite{at.lora_down}), x.row_size()));
 }
 
-void check(std::string_view where, const DenseConfig& c) { check_size(where, "d_ff", c.d_ff); }
+void check(std::string_view where, const DenseConfig& c) {
+  check_size(where, "d_ff", c.d_ff);
+  if (c.xielu && c.gated) throw BadInput(where, "xielu: expected an FFN that is not gated");
+  if (!c.clamped) return;
+  if (!c.gated) throw BadInput(where, "clamped_swiglu: expected a gated FFN");
+  check_number(where, "limit of clamped_swiglu", c.clamped->limit);
+  check_number(where, "alpha of clamped_swiglu", c.clamped->alpha);
+}
 
 void list_params(ParamList& list, const std::string& at, const DenseConfig& c, FfnParams& w, Widths d) {
   if (c.gated) list.linear(w.w_gate, at + ".w_gate", c.d_ff, d.stream, c.bias);
   list.linear(w.w_up, at + ".w_up", c.d_ff, d.stream, c.bias);
+  if (c.xielu) {
+    list.add(w.xielu.alpha_p, at + ".xielu_alpha_p.weight", Shape{1});
+    list.add(w.xielu.alpha_n, at + ".xielu_alpha_n.weight", Shape{1});
+    list.add(w.xielu.beta, at + ".xielu_beta.weight", Shape{1});
+    list.add(w.xielu.eps, at + ".xielu_eps.weight", Shape{1});
+  }
   list.linear(w.w_down, at + ".w_down", d.stream, c.d_ff, c.bias);
 }
 

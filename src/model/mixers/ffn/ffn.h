@@ -2,17 +2,23 @@
 //
 //   gated   out = (act(x · w_gate) ⊙ (x · w_up)) · w_down       (Shazeer 2020)
 //   plain   out = act(x · w_up) · w_down                         (Vaswani et al. 2017)
+//
+// The activation may be xIELU, whose parameters belong to the FFN (ops/xielu.h). A gated unit may be clamped
+// (ops/clamped_swiglu.h).
 #pragma once
 
 #include "model/mixers/ffn/sites.h"
 #include "model/mixers/mixer.h"
 #include "model/param_list.h"
+#include "ops/clamped_swiglu.h"
 #include "ops/elementwise.h"
+#include "ops/xielu.h"
 
 namespace vitrine {
 
 struct FfnParams {
   LinearParams w_gate, w_up, w_down;  ///< w_gate only if the FFN is gated.
+  XieluParams xielu;                  ///< If the activation is xIELU.
 };
 
 struct DenseConfig {
@@ -23,6 +29,8 @@ struct DenseConfig {
   Activation activation = Activation::silu;
   bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
   bool bias = false;
+  bool xielu = false;                      ///< In place of `activation`; not gated.
+  std::optional<ClampedSwiglu> clamped{};  ///< In place of act(x·w_gate) ⊙ x·w_up; gated.
 
   bool operator==(const DenseConfig&) const = default;
 };
@@ -30,9 +38,11 @@ struct DenseConfig {
 template <ConfigOf<DenseConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"d_ff", "inner elements of the FFN; with experts, of one", Field::kRequired}, c.d_ff);
-  visit(Field{"activation", "of the FFN"}, c.activation);
+  visit(Field{"xielu", "the activation is xIELU, which has parameters"}, c.xielu);
+  if (!c.xielu && !c.clamped) visit(Field{"activation", "of the FFN"}, c.activation);
   visit(Field{"gated", "act(x · w_gate) ⊙ (x · w_up), else act(x · w_up)"}, c.gated);
   visit(Field{"ffn_bias", "biases of its projections"}, c.bias);
+  visit(Field{"clamped_swiglu", "(u + 1) · g · sigmoid(alpha · g) of clamped halves"}, c.clamped);
 }
 
 /// The sites of an FFN: before the activation (gated: the gate), the up projection of a gated one, after the

@@ -1,0 +1,22 @@
+#include "ops/query_scale.h"
+
+#include "base/math.h"
+#include "ops/describe.h"
+
+namespace vitrine {
+
+Tensor query_scales(Pass& p, const QueryScaleConfig& c, std::int64_t n_rows, Stack stack) {
+  const Tensor y = p.tensor({n_rows});
+  for (const Segment& s : p.segments_of(stack)) {
+    p.for_rows(s.length, 16, [&](std::int64_t i) {
+      const auto intervals = static_cast<double>((s.position + i + c.first) / c.interval);
+      y.data[s.first_row + i] = static_cast<float>(1 + static_cast<double>(c.beta) * math::log(1 + intervals));
+    });
+  }
+  p.record(OpKind::query_scales, std::initializer_list<Tensor>{}, y, [] {});
+  return y;
+}
+
+constexpr OpDescription query_scales_op{"src/ops/query_scale.cpp", {"$y_{t} = 1 + β · ln(1 + n_{t})"}};
+
+}  // namespace vitrine
