@@ -221,8 +221,8 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && needs_backward(p, at(Site::resid_pre));
     const BlockFollower follower(p, at);
-    const AttentionConfig* const attention = attention_of(c, layer);
-    if (attention != nullptr && attention->rope) context.rope.prepare(p, *attention->rope, x.rows(), stack);
+    const RopeConfig* const rope = layer < c.blocks.size() ? rope_of(c.blocks[layer]) : nullptr;
+    if (rope != nullptr) context.rope.prepare(p, *rope, x.rows(), stack);
     if (is_taped) {
       begin_tape(p, x);
       follower.watch_input(x);

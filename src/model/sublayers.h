@@ -7,6 +7,7 @@
 #include "model/mixers/attention/attention.h"
 #include "model/mixers/experts/experts.h"
 #include "model/mixers/ffn/ffn.h"
+#include "model/mixers/latent_attention/latent_attention.h"
 
 namespace vitrine {
 
@@ -17,6 +18,6 @@ struct KindList {
   using Params = std::variant<typename Kinds::Params...>;
 };
 
-using SublayerKinds = KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig>;
+using SublayerKinds = KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, LatentAttentionConfig>;
 
 }  // namespace vitrine
