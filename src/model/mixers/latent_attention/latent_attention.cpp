@@ -1,7 +1,10 @@
 #include "model/mixers/latent_attention/latent_attention.h"
 
+#include <cmath>
+
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "model/checks.h"
 #include "model/mixers/attention/head_inputs.h"
 #include "model/mixers/attention/split_heads.h"
@@ -151,12 +154,33 @@ void list_params(ParamList& list, const std::string& at, const Config& c, Latent
   list.linear(w.wo, at + ".wo", d.stream, c.n_heads * c.value_dim, c.out_bias);
 }
 
+namespace {
+
+/// A tenth of YaRN's mscale_all_dim, which the scale of scores contains (to six digits); empty if it does not.
+std::optional<double> yarn_log_multiplier(const Config& c) {
+  const auto* const yarn = std::get_if<YarnScaling>(&c.rope.scaling);
+  if (yarn == nullptr || yarn->factor <= 1) return {};
+  const double square = static_cast<double>(c.score_scale) * std::sqrt(static_cast<double>(c.query_dim()));
+  const double all_dim = (std::sqrt(square) - 1) / (0.1 * math::log(yarn->factor));
+  const double rounded = std::round(all_dim * 1e5) / 1e5;
+  return rounded > 0 ? std::optional(0.1 * rounded) : std::nullopt;
+}
+
+}  // namespace
+
 CacheLayerConfig cache_layer(const Config& c) { return KvLayerConfig{1, c.head_dim, {}, c.rank, true}; }
 
 std::optional<double> gguf_word(const Config& c, std::string_view word) {
-  if (word == "n_heads") return static_cast<double>(c.n_heads);
-  if (word == "kv_lora_rank") return static_cast<double>(c.rank);
-  if (word == "q_lora_rank" && c.q_rank) return static_cast<double>(*c.q_rank);
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  if (word == "n_heads") return number(c.n_heads);
+  if (word == "n_kv_heads") return number(c.n_kv_heads);
+  if (word == "kv_rank" || word == "latent_length") return number(c.rank);
+  if (word == "q_rank" && c.q_rank) return number(*c.q_rank);
+  if (word == "rope_dim") return number(c.rope.dim);
+  if (word == "row_length") return number(c.head_dim);
+  if (word == "key_length") return number(c.query_dim());
+  if (word == "value_length") return number(c.value_dim);
+  if (word == "yarn_log_multiplier") return yarn_log_multiplier(c);
   return {};
 }
 
