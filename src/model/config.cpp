@@ -263,10 +263,22 @@ const AttentionConfig* attention_of(const StackConfig& config, std::size_t i) {
   return i < config.blocks.size() ? find<AttentionConfig>(config.blocks[i]) : nullptr;
 }
 
+const AttendConfig* heads_of(const StackConfig& config, std::size_t i) {
+  if (i >= config.blocks.size()) return nullptr;
+  const AttendConfig* const latent = find<LatentAttentionConfig>(config.blocks[i]);
+  return latent != nullptr ? latent : find<AttentionConfig>(config.blocks[i]);
+}
+
+const RopeConfig* rope_of(const BlockConfig& block) {
+  if (const auto* const latent = find<LatentAttentionConfig>(block)) return &latent->rope;
+  const auto* const attention = find<AttentionConfig>(block);
+  return attention != nullptr && attention->rope ? &*attention->rope : nullptr;
+}
+
 std::int64_t max_heads(const StackConfig& config) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < config.n_layers(); ++i) {
-    if (const AttentionConfig* const attention = attention_of(config, i)) most = std::max(most, attention->n_heads);
+    if (const AttendConfig* const heads = heads_of(config, i)) most = std::max(most, heads->n_heads);
   }
   return most;
 }
@@ -393,9 +405,9 @@ std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
 std::int64_t longest_planned_length(const ModelConfig& c, std::int64_t planned) {
   std::int64_t longest = c.max_seq_len;
   for (const BlockConfig& block : c.blocks) {
-    const auto* const attention = find<AttentionConfig>(block);
-    if (attention == nullptr || !attention->rope) continue;
-    const RopeScaling& scaling = attention->rope->scaling;
+    const RopeConfig* const rope = rope_of(block);
+    if (rope == nullptr) continue;
+    const RopeScaling& scaling = rope->scaling;
     if (const auto* const long_rope = std::get_if<LongRopeScaling>(&scaling)) {
       if (planned <= long_rope->original_max_seq_len) longest = std::min(longest, long_rope->original_max_seq_len);
     } else if (const auto* const dynamic = std::get_if<DynamicNtkScaling>(&scaling)) {

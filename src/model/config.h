@@ -318,8 +318,12 @@ LayerPlace layer_place(const StackConfig& stack, std::size_t i, const std::strin
 /// The recurrent layer `i` of a stack; null if it has another kind of layers.
 const RecurrentConfig* recurrent_layer(const StackConfig& config, std::size_t i);
 
-/// The attention of layer `i` of a stack; null: the layer has none.
+/// The attention of layer `i` of a stack; null: the layer has none, or latent attention.
 const AttentionConfig* attention_of(const StackConfig& config, std::size_t i);
+/// The heads of attention of any kind in layer `i` of a stack; null: the layer has none.
+const AttendConfig* heads_of(const StackConfig& config, std::size_t i);
+/// RoPE of the attention of a block; null: none.
+const RopeConfig* rope_of(const BlockConfig& block);
 /// The largest number of query heads in a layer; 0 without attention.
 std::int64_t max_heads(const StackConfig& config);
 

@@ -73,7 +73,10 @@ void add_fields(const C& config, const std::string& suffix, ConfigFacts& facts) 
       if (field.name.empty()) return add_fields(member, suffix, facts);
     }
     if constexpr (kIsVariant<T>) {
-      std::visit([&](const auto& kind) { add_fields(kind, suffix, facts); }, member);
+      const auto add = [&](const auto& kind) {
+        if constexpr (HasFields<std::remove_cvref_t<decltype(kind)>>) add_fields(kind, suffix, facts);
+      };
+      std::visit(add, member);
     } else if constexpr (!kIsConfigs<T>) {
       const bool is_norm = std::is_same_v<std::remove_const_t<C>, SublayerNorms>;
       const auto has_name = [&](const ConfigFact& fact) { return fact.name == field.name; };
@@ -217,6 +220,8 @@ ConfigFacts describe_layer(const StackConfig& stack, std::size_t i) {
   if (const AttentionConfig* const attention = attention_of(stack, i)) {
     const std::int64_t n = attention->n_kv_heads;
     facts.push_back({"attention", n == attention->n_heads ? "MHA" : n == 1 ? "MQA" : "GQA"});
+  } else if (heads_of(stack, i) != nullptr) {
+    facts.push_back({"attention", "MLA"});
   }
   if (stack.layers.empty()) {
     facts.push_back({"residual", describe_residual(stack.blocks[i])});

@@ -186,8 +186,8 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   return x;
 }
 
-/// `[T, n_layers · p]`: rows of the table of per-layer embeddings, times its scale. They are read from the mapped file in
-/// groups, whose pages are released: the table takes no memory, however many tokens there are.
+/// `[T, n_layers · p]`: rows of the table of per-layer embeddings, times its scale. They are read from the mapped file
+/// in groups, whose pages are released: the table takes no memory, however many tokens there are.
 Tensor look_up(Pass& p, const PerLayerInputConfig& c, const Param& table, std::span<const std::int32_t> ids) {
   constexpr std::size_t kGroup = 64;
   const EmbedOptions options{c.scale, {}, "per_layer_embed"};
@@ -318,8 +318,8 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && needs_backward(p, at(Site::resid_pre));
     const BlockFollower follower(p, at);
-    const AttentionConfig* const attention = attention_of(c, layer);
-    if (attention != nullptr && attention->rope) context.rope.prepare(p, *attention->rope, x.rows(), stack);
+    const RopeConfig* const rope = layer < c.blocks.size() ? rope_of(c.blocks[layer]) : nullptr;
+    if (rope != nullptr) context.rope.prepare(p, *rope, x.rows(), stack);
     if (is_taped) {
       begin_tape(p, x);
       begin_tape(p, c, layer, context);

@@ -20,7 +20,8 @@ namespace vitrine {
   KIND(embed_sinusoids) KIND(heads_in) KIND(heads_out) KIND(rescale) KIND(difference) KIND(spread)        \
   KIND(norm) KIND(relative_bias) KIND(scores) KIND(mix) KIND(scan) KIND(dropout) KIND(concat) KIND(stack) \
   KIND(row_range) KIND(repeat) KIND(first_of_groups) KIND(copy_for_tap) KIND(sum_of_heads) KIND(write)    \
-  KIND(log_partition) KIND(keep) KIND(columns) KIND(attend_sink)
+  KIND(log_partition) KIND(keep) KIND(columns) KIND(attend_sink) KIND(heads_rows) KIND(part_of_heads)       \
+  KIND(linear_transposed)
 // clang-format on
 
 enum class OpKind : std::uint8_t {

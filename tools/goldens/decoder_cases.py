@@ -376,6 +376,74 @@ SMALL = dict(
     pad_token_id=0,
 )
 
+# Latent attention with ranks, heads and values of odd sizes.
+LATENT = dict(
+    hidden_size=20,
+    num_attention_heads=5,
+    num_key_value_heads=5,
+    q_lora_rank=22,
+    kv_lora_rank=18,
+    qk_nope_head_dim=7,
+    qk_rope_head_dim=6,
+    v_head_dim=13,
+)
+LATENT_GAINS = {"mlp.gate": 2.0, "q_b_proj": 2.0, "kv_b_proj": 1.7, "kv_a_proj_with_mqa": 1.7}
+
+# config.json in the style of deepseek-ai/DeepSeek-V2, with keys that transformers drops.
+PUBLISHED_DEEPSEEK_V2 = {
+    "architectures": ["DeepseekV2ForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "aux_loss_alpha": 0.001,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "ep_size": 1,
+    "first_k_dense_replace": 1,
+    "hidden_act": "silu",
+    "hidden_size": 24,
+    "initializer_range": 0.02,
+    "intermediate_size": 24,
+    "kv_lora_rank": 18,
+    "max_position_embeddings": 64,
+    "model_type": "deepseek_v2",
+    "moe_intermediate_size": 12,
+    "moe_layer_freq": 1,
+    "n_group": 3,
+    "n_routed_experts": 9,
+    "n_shared_experts": 2,
+    "norm_topk_prob": False,
+    "num_attention_heads": 6,
+    "num_experts_per_tok": 3,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 6,
+    "pretraining_tp": 1,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 8,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {
+        "beta_fast": 2,
+        "beta_slow": 1,
+        "factor": 4,
+        "mscale": 0.707,
+        "mscale_all_dim": 0.707,
+        "original_max_position_embeddings": 16,
+        "type": "yarn",
+    },
+    "rope_theta": 100,
+    "routed_scaling_factor": 4.0,
+    "scoring_func": "softmax",
+    "seq_aux": True,
+    "tie_word_embeddings": False,
+    "topk_group": 2,
+    "topk_method": "group_limited_greedy",
+    "torch_dtype": "float32",
+    "transformers_version": "4.39.3",
+    "use_cache": True,
+    "v_head_dim": 13,
+    "vocab_size": 29,
+}
+
 # config.json in the style of mistralai/Mistral-7B-v0.1.
 PUBLISHED_MISTRAL = {
     "architectures": ["MistralForCausalLM"],
@@ -2329,5 +2397,87 @@ CASES = [
         tokens=13,
         ablations={"window": 1e-3},
         gains={"mlp.gate": 2.0, "v_proj": 1.5},
+    ),
+    Case(
+        name="deepseek_v3",
+        proves="DeepSeek V3: latent attention with a latent of queries and YaRN, two dense layers, three groups of experts",
+        model_class=transformers.DeepseekV3ForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(
+            num_hidden_layers=3,
+            n_routed_experts=9,
+            num_experts_per_tok=3,
+            n_shared_experts=1,
+            moe_intermediate_size=12,
+            n_group=3,
+            topk_group=2,
+            first_k_dense_replace=2,
+            routed_scaling_factor=1.5,
+            attention_bias=True,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 100.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 16,
+                "beta_fast": 2.0,
+                "beta_slow": 0.5,
+                "mscale": 0.7,
+                "mscale_all_dim": 1.0,
+            },
+        ),
+        tokens=10,
+        ablations={"rope": STRONG, "biases": STRONG, "rope_scaling": 1e-3},
+        gains=LATENT_GAINS | {"q_b_proj": 1.2},
+    ),
+    Case(
+        name="deepseek_v2",
+        proves="DeepSeek V2 as published: no latent of queries, groups of experts by their largest score, undivided weights",
+        model_class=transformers.DeepseekV2ForCausalLM,
+        config=PUBLISHED_DEEPSEEK_V2,
+        published=True,
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"q_b_proj": 1.2, "q_proj": 1.2},
+    ),
+    Case(
+        name="glm4_moe_lite",
+        proves="GLM 4.7 Flash: latent attention, kinds of MLP by layer, pairs of RoPE that are halves in the weights",
+        model_class=transformers.Glm4MoeLiteForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(
+            num_hidden_layers=3,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            n_shared_experts=2,
+            moe_intermediate_size=12,
+            mlp_layer_types=["dense", "sparse", "dense"],
+            rope_interleave=False,
+        ),
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"q_b_proj": 1.2, "kv_b_proj": 1.2, "kv_a_proj_with_mqa": 1.2, "down_proj": 1.5},
+    ),
+    Case(
+        name="youtu",
+        proves="Youtu-LLM: latent attention in a tied Llama",
+        model_class=transformers.YoutuForCausalLM,
+        config=SMALL | LATENT | dict(tie_word_embeddings=True, pad_token_id=None),
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS
+        | {"q_b_proj": 1.7, "kv_b_proj": 0.8, "kv_a_proj_with_mqa": 1.2, "down_proj": 1.5, "embed_tokens": 1.2},
+    ),
+    Case(
+        name="minicpm3",
+        proves="MiniCPM 3: latent attention with RoPE on halves, three multipliers, values of d_model / n_heads",
+        model_class=transformers.MiniCPM3ForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(v_head_dim=None, scale_emb=3.0, scale_depth=1.2, dim_model_base=8, tie_word_embeddings=False),
+        tokens=13,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"embed_tokens": 1.0, "lm_head": 6.0},
     ),
 ]

@@ -344,6 +344,13 @@ def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Recor
     return {name: value.detach().clone().contiguous() for name, value in sites.items()}
 
 
+def residual_scale(config) -> float:
+    """The factor of the sublayers' outputs."""
+    if hasattr(config, "scale_depth"):
+        return config.scale_depth / config.num_hidden_layers**0.5
+    return getattr(config, "residual_multiplier", 1.0)
+
+
 def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
     """The sites of one block, without the prefix `blocks.{l}.`."""
     block = f"{layout.blocks}.{layer}"
@@ -360,7 +367,7 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
     if layout.ln1_post:
         sites |= norm("ln1_post", layout.ln1_post)
         attn_out = sites["ln1_post.hook_out"]
-    scale = getattr(model.config, "residual_multiplier", 1.0)
+    scale = residual_scale(model.config)
     attn_out = sites["hook_attn_out"] = attn_out * scale
     stream = resid_pre
     if layout.norms_sum:
@@ -452,10 +459,34 @@ def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site
     }
 
 
+def latent_sites(model: PreTrainedModel, seen: Record, name: str, call: AttentionCall) -> Sites:
+    """From the projections to the keys and values by head of latent attention, the module `name`."""
+    attention = model.get_submodule(name)
+    nope = attention.qk_nope_head_dim
+    sites: Sites = {}
+    for letter, norm in ("q", f"{name}.q_a_layernorm"), ("kv", f"{name}.kv_a_layernorm"):
+        if norm not in seen.outputs:
+            continue
+        of_norm = norm_sites(model, seen, norm, f"attn.{letter}_latent_norm")
+        out = of_norm.pop(f"attn.{letter}_latent_norm.hook_out")
+        sites |= of_norm | {f"attn.hook_{letter}_latent": out}
+    for letter, value in ("q", call.q), ("k", call.k):
+        rotated = value[..., nope:]
+        if type(attention).__name__ == "DeepseekV2Attention":  # its pairs are neighbours after RoPE, too
+            rotated = torch.cat((rotated[..., 0::2], rotated[..., 1::2]), -1)
+        whole = torch.cat((value[..., :nope], rotated), -1)
+        sites[f"attn.hook_{letter}"] = whole.transpose(0, 1)
+        sites[f"attn.hook_rot_{letter}"] = (rotated if letter == "q" else rotated[:1]).transpose(0, 1)
+    return sites | {"attn.hook_v": call.v.transpose(0, 1)}
+
+
 def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
     """From the projections to the output of the attention module."""
     call = seen.attention[layer]
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
+    module = name.rsplit(".", 1)[0]
+    if f"{module}.kv_a_layernorm" in seen.outputs:
+        return latent_sites(model, seen, module, call) | score_sites(model, seen, name, call)
     rotated = layer in seen.before_rotation  # else the layer has no RoPE
     scale = query_scale(model, layer, call.q.shape[1], rotated)
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
@@ -497,7 +528,13 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
         before = q if not rotated else seen.rotated[layer][0]
         assert_close(before * scale[:, None], call.q, f"{name}: scaled queries")
         sites["attn.hook_query_scale"] = scale
+    return sites | score_sites(model, seen, name, call)
 
+
+def score_sites(model: PreTrainedModel, seen: Record, name: str, call: AttentionCall) -> Sites:
+    """From the scores to the output of the projection `name`."""
+    block = name.rsplit(".", 2)[0]
+    sites: Sites = {}
     group = call.q.shape[0] // call.k.shape[0]
     keys, values = (x.repeat_interleave(group, dim=0) for x in (call.k, call.v))
     raw = sites["attn.hook_scores_raw"] = call.q @ keys.transpose(1, 2) * call.scaling
@@ -625,10 +662,12 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     corrections = [
         value for key, value in mlp.state_dict().items() if key.endswith(("correction_bias", "expert_bias"))
     ]
-    is_sigmoid = is_input or hasattr(router, "num_group")
+    is_softmax = type(router).__name__.startswith(("DeepseekV2", "Mistral4"))
+    is_grouped = hasattr(router, "num_group")
+    is_sigmoid = is_input or (is_grouped and not is_softmax)
     is_sigmoid = is_sigmoid or any(family in type(router).__name__ for family in ("MiniMaxM2", "Afmoe"))
     scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
-    if corrections or is_sigmoid:  # the choice is by another number than the weight, and some leave it unsorted
+    if corrections or is_sigmoid or is_grouped:  # the choice is by another number than the weight, and some leave it unsorted
         order = (scores + sum(corrections, torch.zeros(())).flatten()).gather(1, chosen).argsort(-1, descending=True)
         shares, chosen = shares.gather(1, order), chosen.gather(1, order)
         weights = torch.zeros_like(scores).scatter(1, chosen, shares)
@@ -714,8 +753,10 @@ def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
 def head_sites(model: PreTrainedModel, layout: Layout, seen: Record, ids: Tensor) -> Sites:
     """The final norm, the unembedding, the logits and the loss."""
     sites = norm_sites(model, seen, layout.final_norm, "ln_final") if layout.final_norm else {}
-    raw = seen.outputs["lm_head"]
-    sites["unembed.hook_in"] = seen.inputs["lm_head"]
+    # MiniCPM 3 divides the input of the head instead of the logits
+    before = model.config.logits_scaling if hasattr(model.config, "dim_model_base") else 1.0
+    raw = seen.outputs["lm_head"] * before
+    sites["unembed.hook_in"] = seen.inputs["lm_head"] * before
     sites["unembed.hook_out"] = raw
     softcap = getattr(model.config, "final_logit_softcapping", None)
     scale = (getattr(model.config, "logit_scale", None) or 1.0) / getattr(model.config, "logits_scaling", 1.0)

@@ -25,8 +25,8 @@ namespace vitrine {
 struct GgufKey {
   /// For size_or_none, 0 means the same as an absent key. layers: whether each layer has a window, or a size n for
   /// which every n-th layer has none. The usual n is written as the flags. layer_flags: always the flags. layer_sizes:
-  /// a size, or a list of one for each layer.
-  enum class Kind : std::uint8_t { size, size_or_none, number, flag, layers, layer_flags, layer_sizes };
+  /// a size, or a list of one for each layer. count: a whole number from 0.
+  enum class Kind : std::uint8_t { size, size_or_none, number, flag, layers, layer_flags, layer_sizes, count };
 
   std::string_view name;  ///< After `llama.`.
   std::string_view word;  ///< Our name, if the family's table of keys has it (`d_model`), else config.json's key.
@@ -42,8 +42,10 @@ struct GgufArchitecture {
   std::vector<std::string_view> is_also{};                 ///< Further families that are written as this architecture.
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< In addition to the shared ones.
-  bool fused_qkv = false;        ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
-  std::string_view chosen_by{};  ///< Of two entries of one name, the one for files where this key is not 0.
+  bool fused_qkv = false;                    ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  std::string_view chosen_by{};              ///< Of two entries of one name, the one for files where this key is not 0,
+  std::optional<std::int64_t> chosen_for{};  ///< or has this value.
+  bool splits_kv_b = false;                  ///< attn_k_b and attn_v_b in place of attn_kv_b.
   /// rope_freqs.weight is of full layers alone, whose RoPE is proportional; `complete` reads it.
   bool has_rope_by_kind = false;
   bool tokenizer_keeps_merges = false;      ///< GgufTokenizerNeeds::keeps_merges
@@ -71,6 +73,10 @@ std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
 
 /// The end of the name of a shared expert's gate: one row, which files hold as a vector.
 constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
+
+/// The ends of the names of latent attention's products by head, `[head, out, in]` in files, and of both in one.
+constexpr std::string_view kKeysByHead = ".attn_k_b.weight", kValuesByHead = ".attn_v_b.weight";
+constexpr std::string_view kKeysAndValues = ".attn_kv_b.weight";
 
 /// Whether the model was trained with the scaling; in architectures that may_lack_rope, whether there is RoPE.
 constexpr const char* kRopeFinetuned = "rope.scaling.finetuned";

@@ -60,6 +60,10 @@ class ArchitectureKeys {
     if (value && !std::isfinite(*value)) throw BadCheckpoint(where(), "{}: expected a number, got {}", key, *value);
     return value;
   }
+  /// From 0 on.
+  std::optional<std::int64_t> count(std::string_view name) {
+    return metadata_.integer(use(name)) == 0 ? std::optional<std::int64_t>(0) : size(name);
+  }
   std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
   /// Empty unless the key has an array of flags.
   std::optional<std::vector<bool>> flags(std::string_view name) {
@@ -161,6 +165,8 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
       return copy(keys.size_or_none(key.name));
     case GgufKey::Kind::layer_sizes:
       return copy(keys.sizes(key.name));
+    case GgufKey::Kind::count:
+      return copy(keys.count(key.name));
     case GgufKey::Kind::layers:
     case GgufKey::Kind::layer_flags:
       const auto has_window = keys.flags(key.name);
@@ -236,6 +242,10 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
   fold_weight_offsets(model);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
+    if (auto* const latent = find<LatentAttentionConfig>(block)) {
+      latent->keys_apart = holds("blk.{l}.attn_k_b.weight", layer);
+      continue;
+    }
     AttentionConfig& attention = *find<AttentionConfig>(block);
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
@@ -271,11 +281,12 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   const Json config = read_words(architecture, family, keys, tensors);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
-  const AttentionConfig& attention = *attention_of(model, 0);
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
-  keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
-  keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
-  keys.expect("attention.value_length", attention.width_of_values(), " as key_length");
+  if (const AttentionConfig* const attention = attention_of(model, 0)) {
+    keys.expect("attention.head_count_kv", attention->n_kv_heads, " (head_count)");
+    keys.expect("attention.key_length", attention->head_dim, " (embedding_length over head_count)");
+    keys.expect("attention.value_length", attention->width_of_values(), " as key_length");
+  }
   const std::vector<AttentionConfig*> attentions = every<AttentionConfig>(model.blocks);
   const auto rotates =
       std::find_if(attentions.begin(), attentions.end(), [](const auto* a) { return a->rope.has_value(); });

@@ -106,9 +106,27 @@ class TensorStream {
   }
 
   void read(const SourceRows& part, std::int64_t row, std::span<float> to) const {
+    if (part.of_heads && part.of_heads->is_transposed) return read_column(part, row, to);
     const std::int64_t source = part.source(row);
     if (part.param->shape.rank() != 1) return read_row(part.param->view, source, to);
     to[0] = vector_[static_cast<std::size_t>(source)] + part.offset;
+  }
+
+  /// Column `row` of a head's rows.
+  static void read_column(const SourceRows& part, std::int64_t row, std::span<float> to) {
+    const HeadRows& of = *part.of_heads;
+    const MatrixView& w = part.param->view;
+    const std::int64_t head = row / w.cols, column = row % w.cols;
+    if (!is_blocks(w.dtype)) {
+      const MatrixView rows = w.row_range(head * of.step + of.first, of.count).col_range(column, 1);
+      for (std::int64_t i = 0; i < of.count; ++i) read_row(rows, i, to.subspan(static_cast<std::size_t>(i), 1));
+      return;
+    }
+    std::vector<float> whole(static_cast<std::size_t>(w.cols));
+    for (std::int64_t i = 0; i < of.count; ++i) {
+      read_row(w, head * of.step + of.first + i, whole);
+      to[static_cast<std::size_t>(i)] = whole[static_cast<std::size_t>(column)];
+    }
   }
 
   /// Blocks that keep their type are copied.
@@ -116,7 +134,8 @@ class TensorStream {
                  std::int64_t end) {
     const MatrixView& view = part.param->view;
     const bool is_mxfp4 = view.dtype == DType::mxfp4_pairs && tensor.dtype == DType::mxfp4;
-    if (!is_blocks(view.dtype) || (view.dtype != tensor.dtype && !is_mxfp4)) return false;
+    const bool is_transposed = part.of_heads && part.of_heads->is_transposed;
+    if (!is_blocks(view.dtype) || (view.dtype != tensor.dtype && !is_mxfp4) || is_transposed) return false;
     const std::int64_t size = bytes_of(tensor.dtype, tensor.cols);
     for (std::int64_t i = begin; i < end; ++i) {
       std::byte* const to = bytes_.data() + i * size;

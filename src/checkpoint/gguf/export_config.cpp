@@ -23,6 +23,7 @@ std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
 /// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
 /// that has one.
 std::optional<RopeConfig> main_rope(const ModelConfig& config) {
+  if (const auto* const latent = find<LatentAttentionConfig>(config.blocks.front())) return latent->rope;
   const AttentionConfig* found = nullptr;
   for (const AttentionConfig* const attention : attentions_of(config)) {
     if (!attention->rope) continue;
@@ -132,8 +133,17 @@ std::optional<double> value_of_sublayers(const ModelConfig& config, std::string_
   return value;
 }
 
-/// The eps of the norms: a file has one for all. check_round_trip refuses a model in which one has another.
+/// The number of layers before the first that has experts.
+std::size_t n_leading_dense(const ModelConfig& config) {
+  const auto first = std::find_if(config.blocks.begin(), config.blocks.end(),
+                                  [](const BlockConfig& block) { return find<MoeConfig>(block) != nullptr; });
+  return static_cast<std::size_t>(first - config.blocks.begin());
+}
+
+/// The eps of the norms: a file has one for all, but those of latents. check_round_trip refuses a model in which one
+/// has another.
 std::optional<double> eps_of_norms(const ModelConfig& config) {
+  if (config.final_norm) return config.final_norm->eps;
   const NormsByName norms = norms_of(config);
   return norms.empty() ? std::nullopt : std::optional<double>(norms.begin()->second.eps);
 }
@@ -147,6 +157,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "max_seq_len") return number(config.max_seq_len);
   if (word == "d_model") return number(config.d_model);
   if (word == "n_layers") return number(config.n_layers());
+  if (word == "first_k_dense_replace") return number(n_leading_dense(config));
   if (word.find("_eps") != word.npos) return eps_of_norms(config);
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
   if (word == "first_k_dense_replace" || word == "num_dense_layers" || word == "moe_layer_start_index") {
@@ -172,6 +183,7 @@ void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   for (BlockConfig& block : config.blocks) {
     auto* const attention = find<AttentionConfig>(block);
     if (attention != nullptr && attention->rope) attention->rope->layout = architecture.layout;
+    if (auto* const latent = find<LatentAttentionConfig>(block)) latent->keys_apart = architecture.splits_kv_b;
   }
 }
 
@@ -184,6 +196,19 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (std::holds_alternative<Llama3Scaling>(config.scaling)) read.scaling = config.scaling;
   read.frequency = config.frequency;
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
+}
+
+/// The same for RoPE of all kinds of attention, and the scale of scores with YaRN's factor.
+void forgive_rounding(const BlockConfig& config, BlockConfig& read) {
+  const auto* const ours = find<AttentionConfig>(config);
+  auto* const theirs = find<AttentionConfig>(read);
+  if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope) forgive_rounding(*ours->rope, *theirs->rope);
+  const auto* const latent = find<LatentAttentionConfig>(config);
+  auto* const other = find<LatentAttentionConfig>(read);
+  if (latent == nullptr || other == nullptr) return;
+  forgive_rounding(latent->rope, other->rope);
+  const bool is_same = std::abs(latent->score_scale - other->score_scale) <= 3e-7F * latent->score_scale;
+  if (is_same) other->score_scale = latent->score_scale;
 }
 
 }  // namespace
@@ -251,7 +276,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    if (key.name == "attention.key_length") {
+    if (key.word == "head_dim") {
       add_size("attention.value_length", value_of(config, "value_dim").value_or(*value));
     }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
@@ -260,7 +285,11 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
-  add_size("rope.dimension_count", rope->dim);
+  const std::vector<GgufKey> own = gguf_keys(architecture);
+  const auto has = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(), [&](const GgufKey& key) { return key.name == name; });
+  };
+  if (!has("rope.dimension_count")) add_size("rope.dimension_count", rope->dim);
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
     add_number("rope.scaling.factor", linear->factor);
@@ -274,7 +303,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    if (rope->magnitude != static_cast<float>(proposed)) {
+    if (rope->magnitude != static_cast<float>(proposed) && !has("rope.scaling.yarn_log_multiplier")) {
       add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
     }
     if (ramp->beta_fast != 32) add_number("rope.scaling.yarn_beta_fast", ramp->beta_fast);
@@ -315,10 +344,7 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
   normalize(architecture, config);
   normalize(architecture, read);
   for (std::size_t i = 0; i < config.n_layers() && i < read.n_layers(); ++i) {
-    const AttentionConfig* const ours = attention_of(config, i);
-    AttentionConfig* const theirs = find<AttentionConfig>(read.blocks[i]);
-    if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope)
-      forgive_rounding(*ours->rope, *theirs->rope);
+    if (i < config.blocks.size()) forgive_rounding(config.blocks[i], read.blocks[i]);
   }
   const std::string what = first_difference(config, read);
   const std::string_view misread =

@@ -42,8 +42,8 @@ MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, Expert
   expect("topk_method", "noaux_tc");
   moe.router.score = RouterConfig::Score::sigmoid;
   moe.router.correction = true;
-  moe.router.groups = c.size_or("n_group", 1);
-  moe.router.top_groups = c.size_or("topk_group", 1);
+  moe.router.groups = c.size_or("n_group", keys.n_group);
+  moe.router.top_groups = c.size_or("topk_group", keys.top_group);
   moe.router.group_rank = RouterConfig::GroupRank::two_largest;
   moe.router.scale = static_cast<float>(c.number_or("routed_scaling_factor", scale));
   moe.renormalize = c.flag_or("norm_topk_prob", renormalize);

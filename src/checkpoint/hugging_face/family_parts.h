@@ -177,6 +177,7 @@ struct ExpertKeys {
   std::int64_t d_ff = 0;
   std::string_view n_shared_key{};  ///< Of shared experts, which are one of their joint width; empty: none.
   std::int64_t n_shared = 0;
+  std::int64_t n_group = 1, top_group = 1;  ///< With the router of DeepSeek V3.
 };
 
 /// Reads experts shaped like the dense FFN but for their width, whose weights are divided by their sum.
@@ -191,6 +192,22 @@ Family grouped_experts_family(std::string_view model_type, std::string_view arch
 /// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have
 /// norms like the final one.
 void read_experts_next_to_ffn(ConfigReader& config, ModelConfig& model);
+/// The defaults of latent attention.
+struct LatentKeys {
+  std::int64_t rank = 512;
+  std::optional<std::int64_t> q_rank = 1536;  ///< Absent: no latent of queries.
+  std::int64_t nope_dim = 128, rope_dim = 64;
+  std::optional<std::int64_t> value_dim = 128;  ///< Absent: d_model / n_heads.
+  bool pairs = true;                            ///< The pairs of RoPE are neighbours, unless rope_interleave is false.
+};
+
+/// Reads a decoder with latent attention, under the keys that all families have.
+ModelConfig read_latent_decoder(ConfigReader& config, DecoderKeys keys, const LatentKeys& latent);
+/// Adds the tensors of latent attention, and the keys of its sizes.
+void add_latent_attention(Family& family);
+/// Reads a decoder with latent attention and experts with the keys of DeepSeek V3. Numbers are defaults.
+ModelConfig read_deepseek_v3(ConfigReader& config, DecoderKeys keys, const LatentKeys& latent,
+                             const ExpertKeys& experts, std::int64_t first_sparse, double scale);
 /// Puts experts into the layers from `first` on, or into those that `has` names.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
 void put_experts(ModelConfig& model, const MoeConfig& moe, const std::function<bool(std::int64_t layer)>& has);
