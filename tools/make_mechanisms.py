@@ -418,6 +418,96 @@ def proportional(run):
     return table(["angles a token", "q of token 4", "after RoPE"], [[numbers(turns, 8), numbers(q[4, 0], 7), numbers(rotated[4, 0], 7)]])
 
 
+@mechanism("Attention", "Latent attention (MLA)", "deepseek_v3", "`latent_attention`", "DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash, MiniCPM 3, Youtu")
+def latent(run):
+    """
+        [c; r] = W_kva x,    c → norm(c),    r → RoPE(r)                            what the cache keeps
+        score_h = scale ( (K_hᵀ q_n) · c + q_r · r ),    z_h = V_h Σ_j p_j c_j      with [K_h; V_h] = W_kvb,h
+
+    Keys and values of all heads are linear in one latent row, so the row is kept in their place: rank + rotary numbers a
+    token instead of 2 H n (DeepSeek-AI 2024). A head's K_h moves from the keys to the query, its V_h behind the sum, so
+    that attention runs on the latent itself, in every phase by this one formula. r is the one rotated key of all heads."""
+    c = run.config
+    nope, rot, width, rank = c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"], c["kv_lora_rank"]
+    matrix, r = run.weight("model.layers.0.self_attn.kv_b_proj.weight"), c["rope_parameters"]
+    m = 0.1 * r["mscale_all_dim"] * math.log(r["factor"]) + 1
+    latents, keys = (run.site(f"attn.{s}") for s in ("hook_kv_latent", "hook_rot_k"))
+    q, raw, pattern, z = (run.site(f"attn.{s}") for s in ("hook_q", "hook_scores_raw", "hook_pattern", "hook_z"))
+    for h in range(c["num_attention_heads"]):
+        rows = [matrix[h * (nope + width) + i] for i in range(nope + width)]
+        moved = [math.fsum(q[5, h][i] * rows[i][k] for i in range(nope)) for k in range(rank)]
+        theirs = [(dot(moved, latents[j]) + dot(q[5, h][nope:], keys[j, 0])) * m * m / math.sqrt(nope + rot) for j in range(6)]
+        same("latent scores", raw[h, 5], theirs)
+        mixed = [math.fsum(pattern[h, 5][j] * latents[j][k] for j in range(6)) for k in range(rank)]
+        same("latent values", z[5, h], [dot(row, mixed) for row in rows[nope:]])
+    by_head = c["num_attention_heads"] * (nope + rot + width)
+    return table(["token", f"latent c ({rank} numbers)", f"rotated key r ({rot})", "scores of token 5, head 0"],
+                 [[j, numbers(latents[j], 3), numbers(keys[j, 0], 3), signed([raw[0, 5][j]])[0]] for j in range(6)]) + (
+        f"\n\nThe cache keeps {rank + rot} numbers a token; keys and values by head would be {by_head}.")
+
+
+@mechanism("Attention", "Sinks", "gpt_oss", "`sink`", "gpt-oss, Granite with windows, MiMo V2 Flash")
+def sinks(run):
+    """
+        p_j = exp(s_j) / ( exp(sink_h) + Σ_u exp(s_u) )
+
+    A softmax must spend all of its weight, and heads that have nothing to say spend it on the first token, which a window
+    then takes away (Xiao et al. 2023). A learned score that competes, and carries no value, is a place for it."""
+    scores, pattern, shares = (run.site(f"attn.{s}") for s in ("hook_attn_scores", "hook_pattern", "hook_sink"))
+    learned = run.weight("model.layers.0.self_attn.sinks")[()]
+    for h in range(len(learned)):
+        both = softmax([*scores[h, 5], learned[h]])
+        same("sink", pattern[h, 5], both[:-1])
+        same("sink", [shares[5, h]], both[-1:])
+    return table(["head", *(f"key {j}" for j in range(6)), "nothing"],
+                 [[h, *(signed([v])[0] if v else "" for v in pattern[h, 5]), signed([shares[5, h]])[0]] for h in range(len(learned))])
+
+
+@mechanism("Attention", "Chunks", "llama4", "`chunked`", "Llama 4, on layers with RoPE")
+def chunks(run):
+    """
+        token i sees j ≤ i with ⌊i / C⌋ = ⌊j / C⌋
+
+    A window that does not slide: the text is cut every C tokens, and nothing is seen across a cut. The cache keeps one
+    chunk. Layers without RoPE see everything."""
+    pattern, size = run.site("attn.hook_pattern"), run.config["attention_chunk_size"]
+    for i in range(6):
+        for j in range(6):
+            assert (pattern[0, i, j] > 0) == (j <= i and i // size == j // size), "chunks"
+    return f"Chunks of {size}; rows are queries, columns keys, of head 0:\n\n" + table(
+        ["", *map(str, range(6))], [[f"**{i}**", *(signed([v])[0] if v else "" for v in pattern[0, i])] for i in range(6)])
+
+
+@mechanism("Attention", "Query temperature", "ministral3", "`query_scale`", "Ministral 3, Mistral 4; Llama 4 on layers without RoPE")
+def temperature(run):
+    """
+        q_p → q_p (1 + β ln(1 + ⌊p / original⌋))
+
+    A softmax over more keys is flatter. Queries far behind the context of training are made longer, so that they still
+    choose (Nakanishi 2025)."""
+    r, scale = run.config["rope_parameters"], run.site("attn.hook_query_scale")[()]
+    theirs = [1 + r["llama_4_scaling_beta"] * math.log(1 + p // r["original_max_position_embeddings"]) for p in range(6)]
+    same("query scale", scale, theirs)
+    return table(["position", *map(str, range(6))], [["factor of q", *signed(scale, 4)]])
+
+
+@mechanism("Attention", "An output gate", "afmoe", "`out_gate`", "AFMoE")
+def out_gate(run):
+    """
+        out = W_o ( z ⊙ sigmoid(W_g x) )
+
+    Each element of each head can be switched off by the token itself, which makes sinks unnecessary (Qiu et al. 2025)."""
+    z, gate, out = (run.site(f"attn.{s}") for s in ("hook_z", "hook_gate", "hook_out"))
+    x = run.site("ln1.hook_out")[5]
+    w_gate, w_out = (run.weight(f"model.layers.0.self_attn.{n}_proj.weight") for n in ("gate", "o"))
+    flat_gate = [v for h in range(z.shape[1]) for v in gate[5, h]]
+    same("gate", flat_gate, [1 / (1 + math.exp(-dot(w_gate[i], x))) for i in range(w_gate.shape[0])])
+    gated = [a * b for h in range(z.shape[1]) for a, b in zip(z[5, h], gate[5, h])]
+    same("gated", out[5], [dot(w_out[i], gated) for i in range(w_out.shape[0])])
+    return table(["head", "z of token 5", "gate", "product"],
+                 [[h, numbers(z[5, h], 3), numbers(gate[5, h], 3), numbers([a * b for a, b in zip(z[5, h], gate[5, h])], 3)] for h in range(3)])
+
+
 # ------------------------------------------------------------------------------------------------------- feed-forward
 
 
@@ -521,6 +611,63 @@ def shared(run):
         same("shared expert", out[t], [a + b for a, b in zip(routed, parts[t][1])])
     return table(["token", "gate", "length of the shared part", "of the sum"],
                  [[t, f"{parts[t][0]:.3f}", f"{rms(parts[t][1]):.4f}", f"{rms(out[t]):.4f}"] for t in range(3)])
+
+
+@mechanism("Feed-forward networks", "xIELU", "apertus", "`activation xielu`", "Apertus")
+def xielu(run):
+    """
+        x > 0:  a_p x² + β x        else:  (exp(min(x, ε)) − 1 − x) a_n + β x
+        a_p = softplus(α_p),   a_n = β + softplus(α_n)
+
+    Two curvatures, learned for each layer, one for either side of zero (Huang and Schlag 2024)."""
+    names = ("alpha_p", "alpha_n", "beta", "eps")
+    alpha_p, alpha_n, beta, eps = (run.weight(f"model.layers.0.mlp.act_fn.{n}").flat[0] for n in names)
+    a_p, a_n = math.log1p(math.exp(alpha_p)), beta + math.log1p(math.exp(alpha_n))
+    pre, post = run.site("mlp.hook_pre")[5], run.site("mlp.hook_post")[5]
+    same("xIELU", post, [a_p * v * v + beta * v if v > 0 else (math.expm1(min(v, eps)) - v) * a_n + beta * v for v in pre])
+    return table(["", "values"], [["W_up x", numbers(pre, 6)], ["xIELU", numbers(post, 6)]]) + (
+        f"\n\nHere a_p = {a_p:.3f}, a_n = {a_n:.3f}, β = {beta:g}.")
+
+
+@mechanism("Feed-forward networks", "Clamped SwiGLU", "gpt_oss", "`expert_swiglu_limit`", "gpt-oss")
+def clamped_swiglu(run):
+    """
+        g → min(g, L),   u → min(L, max(−L, u)),   (u + 1) g sigmoid(1.702 g)
+
+    The clamps keep activations within what 4-bit experts can be trained with; + 1 lets the gate pass on its own."""
+    limit = run.config["swiglu_limit"]
+    gate, up, post = (run.site(f"mlp.experts.1.{s}") for s in ("hook_gate", "hook_pre", "hook_post"))
+    for t in range(gate.shape[0]):
+        theirs = []
+        for g, u in zip(gate[t], up[t]):
+            g, u = min(g, limit), max(-limit, min(limit, u))
+            theirs.append((u + 1) * g / (1 + math.exp(-1.702 * g)))
+        same("clamped SwiGLU", post[t], theirs)
+    return table(["expert 1, its first token", f"values, L = {limit:g}"],
+                 [["gate g", numbers(gate[0], 6)], ["up u", numbers(up[0], 6)], ["result", numbers(post[0], 6)]])
+
+
+@mechanism("Feed-forward networks", "A weight on the expert's input", "llama4", "`weighs_input`", "Llama 4")
+def weighs_input(run):
+    """
+        e = argmax(W_router x),   out = shared(x) + expert_e( sigmoid(logit_e) · x )
+
+    One expert for each token, next to one for all. The weight multiplies what the expert reads, so a doubtful choice also
+    turns its activations down."""
+    weights, indices = run.site("mlp.hook_expert_weights"), run.site("mlp.hook_expert_indices")
+    logits, x = run.site("mlp.hook_router_logits"), run.site("ln2.hook_out")
+    matrix = run.weight("model.layers.0.feed_forward.experts.gate_up_proj")
+    shown = []
+    for t in range(6):
+        e = max(range(logits.shape[1]), key=lambda i: (logits[t][i], -i))
+        assert e == int(indices[t][0]), "top-1"
+        share = 1 / (1 + math.exp(-logits[t][e]))
+        same("weight", [weights[t][e]], [share])
+        at = [int(v) for v in run.site(f"mlp.experts.{e}.hook_tokens")[()]].index(t)
+        gate = run.site(f"mlp.experts.{e}.hook_gate")[at]
+        same("weighed input", gate, [math.fsum(share * x[t][i] * matrix[e, i, k] for i in range(len(x[t]))) for k in range(len(gate))])
+        shown.append([t, e, f"{share:.3f}", numbers(x[t], 3), numbers([share * v for v in x[t]], 3)])
+    return table(["token", "expert", "weight", "x", "what the expert reads"], shown[:4])
 
 
 @mechanism("Feed-forward networks", "Per-layer embeddings", "gemma4", "`per_layer`", "Gemma 3n, Gemma 4 E2B and E4B")
