@@ -613,7 +613,7 @@ def shared(run):
                  [[t, f"{parts[t][0]:.3f}", f"{rms(parts[t][1]):.4f}", f"{rms(out[t]):.4f}"] for t in range(3)])
 
 
-@mechanism("Feed-forward networks", "xIELU", "apertus", "`activation xielu`", "Apertus")
+@mechanism("Feed-forward networks", "xIELU", "apertus", "`xielu`", "Apertus")
 def xielu(run):
     """
         x > 0:  a_p x² + β x        else:  (exp(min(x, ε)) − 1 − x) a_n + β x
@@ -629,7 +629,7 @@ def xielu(run):
         f"\n\nHere a_p = {a_p:.3f}, a_n = {a_n:.3f}, β = {beta:g}.")
 
 
-@mechanism("Feed-forward networks", "Clamped SwiGLU", "gpt_oss", "`expert_swiglu_limit`", "gpt-oss")
+@mechanism("Feed-forward networks", "Clamped SwiGLU", "gpt_oss", "`expert_clamped_swiglu`", "gpt-oss")
 def clamped_swiglu(run):
     """
         g → min(g, L),   u → min(L, max(−L, u)),   (u + 1) g sigmoid(1.702 g)

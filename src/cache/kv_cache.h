@@ -35,7 +35,7 @@ namespace vitrine {
 struct KvLayerConfig {
   std::int64_t n_kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::optional<std::int64_t> window;       ///< In tokens, including the query's own; absent: no limit.
+  std::optional<std::int64_t> window{};     ///< In tokens, including the query's own; absent: no limit.
   std::optional<std::int64_t> value_dim{};  ///< Elements of a value, if not head_dim.
   bool chunked = false;                     ///< The window is a chunk, which begins at a multiple of its size.
   bool one_row = false;                     ///< A value is the first value_dim elements of its key, in its type.

@@ -172,7 +172,9 @@ std::optional<double> yarn_log_multiplier(const Config& c) {
 
 }  // namespace
 
-CacheLayerConfig cache_layer(const Config& c) { return KvLayerConfig{1, c.head_dim, {}, c.rank, true}; }
+CacheLayerConfig cache_layer(const Config& c) {
+  return KvLayerConfig{.n_kv_heads = 1, .head_dim = c.head_dim, .value_dim = c.rank, .one_row = true};
+}
 
 std::optional<double> gguf_word(const Config& c, std::string_view word) {
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
