@@ -13,8 +13,8 @@ constexpr const char* kWhat = "gradients";
 }  // namespace
 
 void Gradients::add(const Param& param) {
-  if (is_blocks(param.view.dtype)) {
-    throw Unsupported(param.name, "a weight of {} blocks has no gradient: expected f32, f16 or bf16",
+  if (is_quantized(param.view.dtype)) {
+    throw Unsupported(param.name, "a weight of {} has no gradient: expected f32, f16 or bf16",
                       name_of(param.view.dtype));
   }
   if (!places_.emplace(&param, Place{size_, param.shape}).second) {

@@ -40,9 +40,11 @@ KvLayer KvCache::make_layer(const KvLayerConfig& config) {
   };
   auto group = std::find_if(groups_.begin(), groups_.end(), same);
   if (group == groups_.end()) group = groups_.insert(group, {config.window, config.chunked});
-  KvLayer layer{static_cast<std::size_t>(group - groups_.begin()), config.n_kv_heads, {}, {}};
+  KvLayer layer{static_cast<std::size_t>(group - groups_.begin()), config.n_kv_heads, config.token_bytes(types_),
+                config.one_row};
   layer.keys = add_place(*group, config.n_kv_heads, config.head_dim, types_.keys);
-  layer.values = add_place(*group, config.n_kv_heads, value_dim, types_.values);
+  layer.values = config.one_row ? layer.keys.beginnings(value_dim)
+                                : add_place(*group, config.n_kv_heads, value_dim, types_.values);
   return layer;
 }
 
@@ -78,9 +80,8 @@ std::int64_t KvCache::bytes() const {
   std::int64_t total = 2 * 4 * states_.n_elements();  // the current and the next
   for (const std::optional<KvLayer>& layer : layers_) {
     if (!layer) continue;
-    const std::int64_t both = layer->keys.row_bytes() + layer->values.row_bytes();
     const std::int64_t kept = std::min(capacity_, groups_[layer->group].window.value_or(capacity_));
-    total += layer->n_kv_heads * kept * both;
+    total += kept * layer->token_bytes;
   }
   return total;
 }
@@ -91,7 +92,9 @@ std::size_t KvCache::n_blocks(std::int64_t length) const {
 }
 
 KvPlace KvCache::place_of(const KvPlace& place, std::int64_t kv_head) const {
-  return {place.offset + kv_head * block_length_ * place.row_bytes(), place.width, place.type};
+  KvPlace own = place;
+  own.offset += kv_head * block_length_ * place.row_bytes();
+  return own;
 }
 
 KvSpans KvCache::past(int layer_index, std::int64_t kv_head) const {
@@ -199,7 +202,7 @@ void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values
     const std::int64_t slot = (length_ + i) % block_length_;
     std::byte* const block = group.blocks[static_cast<std::size_t>((length_ + i) / block_length_)].get();
     put(block, layer.keys, slot, keys, layer.n_kv_heads, i);
-    put(block, layer.values, slot, values, layer.n_kv_heads, i);
+    if (!layer.one_row) put(block, layer.values, slot, values, layer.n_kv_heads, i);
   }
 }
 

@@ -38,6 +38,13 @@ struct KvLayerConfig {
   std::optional<std::int64_t> window;       ///< In tokens, including the query's own; absent: no limit.
   std::optional<std::int64_t> value_dim{};  ///< Elements of a value, if not head_dim.
   bool chunked = false;                     ///< The window is a chunk, which begins at a multiple of its size.
+  bool one_row = false;                     ///< A value is the first value_dim elements of its key, in its type.
+
+  /// The bytes of a token.
+  std::int64_t token_bytes(KvTypes types) const {
+    const std::int64_t value = one_row ? 0 : kv_row_bytes(types.values, value_dim.value_or(head_dim));
+    return n_kv_heads * (kv_row_bytes(types.keys, head_dim) + value);
+  }
 };
 
 /// What a layer keeps: keys and values, states, both or neither.
@@ -68,7 +75,9 @@ struct KvGroup {
 struct KvLayer {
   std::size_t group = 0;
   std::int64_t n_kv_heads = 0;
-  KvPlace keys, values;  ///< Of the first head.
+  std::int64_t token_bytes = 0;
+  bool one_row = false;      ///< Values are the beginnings of keys (KvLayerConfig).
+  KvPlace keys{}, values{};  ///< Of the first head.
 };
 
 /// One sequence's cache, and, in a model with an encoder, the cache of its source, whose layers hold the keys and

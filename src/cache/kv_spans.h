@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include "tensor/kv_rows.h"
 
@@ -25,7 +26,12 @@ struct KvBatch {
   const std::byte* rows = nullptr;
   KvType type = KvType::f32;
   std::int64_t n_heads = 0;
-  std::int64_t width = 0;  ///< head_dim, or that of values.
+  std::int64_t width = 0;                      ///< head_dim, or that of values.
+  std::optional<std::int64_t> stored_width{};  ///< Elements from one row to the next, if not width.
+
+  std::int64_t row_bytes() const { return kv_row_bytes(type, stored_width.value_or(width)); }
+  /// The first `n` elements of each row. Those of integers have no place of their own: they are the whole rows.
+  KvBatch beginnings(std::int64_t n) const { return {rows, type, n_heads, is_integer(type) ? width : n, width}; }
 };
 
 /// Memory of the keys and values of consecutive positions. Caches share blocks whose positions have the same tokens.
@@ -36,8 +42,10 @@ struct KvPlace {
   std::int64_t offset = 0;  ///< In bytes.
   std::int64_t width = 0;
   KvType type = KvType::f32;
+  std::optional<std::int64_t> stored_width{};  ///< As in KvBatch.
 
-  std::int64_t row_bytes() const { return kv_row_bytes(type, width); }
+  std::int64_t row_bytes() const { return kv_row_bytes(type, stored_width.value_or(width)); }
+  KvPlace beginnings(std::int64_t n) const { return {offset, is_integer(type) ? width : n, type, width}; }
 };
 
 /// The blocks of a cache as one K/V head of a layer reads them. Block i holds positions from i · block_length on.

@@ -10,15 +10,23 @@
 
 namespace vitrine {
 
+std::vector<Preset> read_presets(std::string_view json) {
+  std::vector<Preset> presets;
+  for (const Json& entry : parse_json(json, "presets.json")) {
+    presets.push_back({entry["name"], entry["source"], entry["parameters"], entry.value("like", ""), entry["config"]});
+  }
+  return presets;
+}
+
 Json preset_or_config(const std::string& name_or_path) {
   std::vector<std::string> names;
   for (const Preset& preset : all_presets()) {
     if (preset.name == name_or_path) {
-      Json config = preset.like.empty() ? Json::object() : preset_or_config(std::string(preset.like));
-      config.update(parse_json(preset.config, preset.name));
+      Json config = preset.like.empty() ? Json::object() : preset_or_config(preset.like);
+      config.update(preset.config);
       return config;
     }
-    names.emplace_back(preset.name);
+    names.push_back(preset.name);
   }
   std::error_code error;
   if (!std::filesystem::exists(name_or_path, error) && !error) {

@@ -13,14 +13,16 @@
 namespace vitrine {
 
 struct Preset {
-  std::string_view name;
-  std::string_view source;  ///< The checkpoint, and the source of its number of parameters.
-  std::int64_t n_params;    ///< As published, or computed from the published sizes.
-  std::string_view config;  ///< JSON
-  std::string_view like{};  ///< Another preset, which supplies the keys that `config` lacks; empty: none.
+  std::string name;
+  std::string source;         ///< The checkpoint, and the source of its number of parameters.
+  std::int64_t n_params = 0;  ///< As published, or computed from the published sizes.
+  std::string like{};         ///< Another preset, which supplies the keys that `config` lacks; empty: none.
+  Json config{};
 };
 
+/// Those of presets.json, which is a part of the library.
 std::span<const Preset> all_presets();
+std::vector<Preset> read_presets(std::string_view json);
 
 /// The config.json of a preset, or of a file or folder, there of its text half. Otherwise throws BadInput with the
 /// nearest name.

@@ -19,6 +19,13 @@
 
 namespace vitrine {
 
+/// The scales of a quantized tensor that are stored apart (BlockScales): those of each of its matrices by rows, with no
+/// gaps.
+struct StoredScales {
+  const std::byte* data = nullptr;
+  std::int64_t block_rows = 1, block_cols = 1;
+};
+
 /// One tensor of a file.
 struct StoredTensor {
   std::string dtype;                ///< The format's name: `F32`, `BF16`, …
@@ -27,6 +34,7 @@ struct StoredTensor {
   std::span<const std::byte> bytes;
   std::string file;    ///< For messages.
   std::string name{};  ///< In the file, if it is known under another.
+  std::optional<StoredScales> scales{};
 };
 
 /// A memory-mapped file of tensors. Opening it checks the whole header and reads no weights.

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/hugging_face/wrapper.h"
+#include "checkpoint/presets.h"
 #include "cli/table.h"
+#include "model/describe.h"
 
 namespace vitrine::cli {
 namespace {
@@ -32,6 +35,32 @@ std::string families_table() {
   }
   Table table({{"model_type"}, {"class"}, {"GGUF"}});
   for (const auto& [type, names] : classes) table.add({code(type), list(names), list(architectures[type])});
+  return table.markdown();
+}
+
+/// The published models that have a name, with what each has and `kPlain` has not, and the other way round.
+std::string presets_table() {
+  constexpr const char* kPlain = "llama-2-7b";
+  const auto config_of = [](const std::string& name) {
+    const Json json = preset_or_config(name);
+    return std::pair(&family_of(json, name), read_model_config(family_of(json, name), json, name));
+  };
+  const std::vector<std::string> plain = mechanisms_of(config_of(kPlain).second);
+  Table table({{"preset"}, {"model_type"}, {"parameters", Table::Align::right}, {"beside Llama's"}, {"without"}});
+  for (const Preset& preset : all_presets()) {
+    const auto [family, config] = config_of(preset.name);
+    const std::vector<std::string> own = mechanisms_of(config);
+    const auto difference = [](const auto& all, const auto& others) {
+      std::string text;
+      for (const std::string& name : all) {
+        const bool is_in_both = std::find(others.begin(), others.end(), name) != others.end();
+        if (!is_in_both) text += (text.empty() ? "" : ", ") + name;
+      }
+      return text;
+    };
+    table.add({code(preset.name), code(family->model_type), grouped(preset.n_params), difference(own, plain),
+               difference(plain, own)});
+  }
   return table.markdown();
 }
 
@@ -76,6 +105,15 @@ vitrine reads folders in the format of Hugging Face whose `config.json` has one 
 files of the architectures in the last column; a family without one is refused by name when a GGUF file is to be written.
 A key of the config that may change what the model computes, and is not known, is an error that names it
 (`--allow-config-key`); so is a tensor that the model does not have (`--allow-tensor`).
+
+)";
+
+constexpr std::string_view kAboutPresets = R"(
+## Published models
+
+`vitrine info NAME` and `vitrine init NAME` know these by name. The parameters are those of the text half. The last
+columns say how a model differs from Llama 2, in the names that `info` gives the fields of a config;
+[config.md](config.md) has a sentence about each, [mechanisms.md](mechanisms.md) the formula, and why it exists.
 
 )";
 
@@ -127,6 +165,8 @@ std::string families_page(const std::string& made) {
   std::string page = "# Families\n\n" + made;
   page += kAboutFamilies;
   page += families_table();
+  page += kAboutPresets;
+  page += presets_table();
   page += kAboutWrappers;
   page += wrappers_table();
   page += kAboutFurther;

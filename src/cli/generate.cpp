@@ -26,10 +26,16 @@ void run_generate(const GenerateCommand& o) {
     note(fmt::format("sampling with {} (from generation_config.json: {})", sampling_text(request.sampling),
                      fmt::join(from_checkpoint, ", ")));
   }
+  GenerateContext context = session.context(o);
+  std::unique_ptr<const Tokenizer> of_stops;  // ids are answered by ids; only the texts that stop need a tokenizer
+  if (!request.stop_strings.empty() && context.tokenizer == nullptr && !session.tokenizer_path.empty()) {
+    of_stops = load_tokenizer(session.tokenizer_path, o.tokenizer_options);
+    context.tokenizer = of_stops.get();
+  }
   StreamText stream;
-  if (!o.json) stream = [](std::size_t, const std::string& text) { print(text); };
+  if (!o.json && session.tokenizer) stream = [](std::size_t, const std::string& text) { print(text); };
   GenerateTimings timings;
-  const GenerateResult result = generate(session.context(o), {&request, 1}, stream, &timings)[0];
+  const GenerateResult result = generate(context, {&request, 1}, stream, &timings)[0];
   if (!o.json) {
     if (!session.tokenizer) print(fmt::format("{}", fmt::join(result.ids, ",")));
     if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");

@@ -286,6 +286,14 @@ void run_info(const InfoOptions& o) {
   page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "", s.name, s.description,
                         grouped(count_params(s.config)), s.types, gb(static_cast<double>(s.stored_bytes))));
   if (!s.source.empty()) page.line("Source: " + s.source);
+  if (s.config.per_layer) {
+    const auto bytes = static_cast<double>(s.per_layer_bytes);
+    page.line(
+        fmt::format("Per-layer embeddings: {:.2f} GB of these, of which a token reads one row, {:.1f} kB; every "
+                    "token reads the other {:.2f} GB",
+                    gb(bytes), bytes / static_cast<double>(s.config.per_layer->vocab_size) / 1e3,
+                    gb(static_cast<double>(s.stored_bytes) - bytes)));
+  }
   for (const UnreadTensors& part : s.unread) {
     page.line(fmt::format("Not read: {}, {} tensors, {:.2f} GB", part.what, grouped(part.count),
                           gb(static_cast<double>(part.bytes))));

@@ -65,7 +65,7 @@ void run_init(const InitOptions& o) {
 
 std::string preset_names() {
   std::string names;
-  for (const Preset& preset : all_presets()) names += (names.empty() ? "" : ", ") + std::string(preset.name);
+  for (const Preset& preset : all_presets()) names += (names.empty() ? "" : ", ") + preset.name;
   return names;
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 struct LogitsOptions : Options, SplitOptions {
   std::string out;
+  std::optional<std::int64_t> chunk;
 };
 
 void run_logits(const LogitsOptions& o) {
@@ -22,7 +23,9 @@ void run_logits(const LogitsOptions& o) {
   const auto add = [&](std::int64_t, const Tensor& logits) {
     if (writer) writer->add(logits);
   };
-  score(session.context(o), session.tokens(), add, 0, session.n_padding);
+  GenerateContext context = session.context(o);
+  context.chunk = o.chunk.value_or(context.chunk);
+  score(context, session.tokens(), add, 0, session.n_padding);
   if (writer) writer->commit();
   if (o.json) {
     Json object = {{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}};
@@ -40,6 +43,7 @@ void add_logits(Command& program) {
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
+  add_number<std::int64_t>(command, "--chunk", o->chunk, option_row("chunk").help(), 1);
   add_split(command, *o);
   finish_command(command, o, run_logits, "Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
 }

@@ -164,7 +164,7 @@ DType merge_type_named(const std::string& name) {
 /// The type in which a weight is written: that of --type, else its own, bf16 for a quantized one.
 DType merged_type(const MergeOptions& o, DType own) {
   if (!o.type.empty()) return merge_type_named(o.type);
-  return is_blocks(own) ? DType::bf16 : own;
+  return is_quantized(own) ? DType::bf16 : own;
 }
 
 /// The model as a Hugging Face folder, in the names of the base.

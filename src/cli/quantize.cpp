@@ -37,7 +37,7 @@ std::vector<std::string> type_names() {
 DType tensor_type_named(const std::string& name) {
   for (std::size_t i = 0; i < kDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (name_of(dtype) == name && (can_quantize(dtype) || !is_blocks(dtype))) return dtype;
+    if (name_of(dtype) == name && (can_quantize(dtype) || !is_quantized(dtype))) return dtype;
   }
   throw UsageError("--tensor-type", fmt::format("{} is not a type of tensors", in_quotes(name)));
 }
@@ -67,7 +67,7 @@ void check_overrides(const QuantizeOptions& o, const GgufTypes& types, const Ggu
   }
 }
 
-std::string_view type_name(DType dtype) { return ggml_type_of(dtype).name; }
+std::string_view type_name(DType dtype) { return shown_name(dtype); }
 
 Json json_of(const QuantizeOptions& o, const GgufExport& written, std::int64_t source_bytes) {
   Json types = Json::object(), fallbacks = Json::array(), matrices = Json::array();
@@ -214,7 +214,7 @@ void add_quantize(Command& program) {
   command
       .add_option("--type", o->type,
                   "Type of most matrices: f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, "
-                  "q4_1, q4_0, iq4_nl, iq4_xs, q3_k_l, q3_k_m, q3_k_s or q2_k")
+                  "q4_1, q4_0, mxfp4, iq4_nl, iq4_xs, q3_k_l, q3_k_m, q3_k_s or q2_k")
       ->required()
       ->choices(type_names(), false)
       ->type_name("TYPE");

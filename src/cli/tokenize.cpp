@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "tokenizer/space_cleanup.h"
 
 namespace vitrine::cli {
 namespace {
@@ -88,7 +89,7 @@ std::string spelled(const Tokenizer& tokenizer, const std::vector<std::int32_t>&
     text += tokenizer.spelled_after(previous, id);
     if (!tokenizer.spelled_after(std::nullopt, id).empty() || !tokenizer.keeps_start(id)) previous = id;
   }
-  return text;
+  return tokenizer.cleans_up() ? clean_up_spaces(text) : text;
 }
 
 void run_detokenize(const DetokenizeOptions& o) {

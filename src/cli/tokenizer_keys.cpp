@@ -1,6 +1,7 @@
 #include "cli/tokenizer_keys.h"
 
 #include "base/error.h"
+#include "checkpoint/gguf/architecture.h"
 #include "tokenizer/read/gguf_tokenizer_keys.h"
 
 namespace vitrine::cli {
@@ -10,7 +11,8 @@ GgufKeys tokenizer_keys(const Options& o, const std::string& model, const Checkp
   const std::string& path = o.tokenizer.empty() ? checkpoint.tokenizer_path : o.tokenizer;
   try {
     if (path.empty()) throw BadInput(model, "contains no tokenizer; give --tokenizer");
-    return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids});
+    return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids,
+                                      gguf_architecture_of(checkpoint.family, model).tokenizer_keeps_merges});
   } catch (const BadInput& e) {
     if (!o.tokenizer.empty()) throw;
     why_none = e.what();

@@ -11,6 +11,10 @@ namespace vitrine {
 
 class PrefixCache;
 
+/// The maximum number of tokens of one prompt in a forward, unless a caller chooses another. It bounds the memory of
+/// activations.
+constexpr std::int64_t kPrefillChunk = 256;
+
 /// All pointers are borrowed. `tokenizer`, `interrupt` and `taps` may be null.
 struct GenerateContext {
   const Model* model = nullptr;
@@ -25,7 +29,8 @@ struct GenerateContext {
   AppliedAdapters adapters{};       ///< Of all sequences.
   PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
   CallerPoll* poll = nullptr;
-  ModelSplit* split = nullptr;  ///< As in Pass.
+  ModelSplit* split = nullptr;         ///< As in Pass.
+  std::int64_t chunk = kPrefillChunk;  ///< Texts are read in passes of at most so many tokens.
 
   /// Runs a pass, in which all segments have these adapters.
   void forward(Pass& pass, const Tokens& tokens) const {
@@ -73,8 +78,5 @@ struct GenerateContext {
     }
   }
 };
-
-/// The maximum number of tokens of one prompt in a forward. It bounds the memory of activations.
-constexpr std::int64_t kPrefillChunk = 256;
 
 }  // namespace vitrine

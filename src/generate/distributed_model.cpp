@@ -65,7 +65,8 @@ MatrixView WeightCopies::add(const MatrixView& part) {
     std::memcpy(to + i * bytes, part.data + bytes_of(part.dtype, i * lines.stride), static_cast<std::size_t>(bytes));
   }
   const bool is_transposed = part.col_stride != 1;
-  return {to, part.dtype, part.rows, part.cols, is_transposed ? 1 : part.cols, is_transposed ? part.rows : 1};
+  return {to,         part.dtype, part.rows, part.cols, is_transposed ? 1 : part.cols, is_transposed ? part.rows : 1,
+          part.scales};
 }
 
 DistributedModel::DistributedModel(Ranks& ranks, std::shared_ptr<const Model> model)

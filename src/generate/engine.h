@@ -35,6 +35,7 @@ struct GenerateRequest {
   std::vector<std::int32_t> prompt;  ///< At least one id.
   std::vector<std::int32_t> source;  ///< What the encoder reads, if the model has one.
   std::int64_t max_tokens = 128;
+  std::optional<std::int64_t> chunk{};  ///< The prompt is read in passes of at most so many tokens; else the context's.
   SamplingConfig sampling;
   std::uint64_t seed = 0;
   std::uint64_t sequence = 0;             ///< Distinguishes sequences with the same seed, in any engine.

@@ -93,6 +93,7 @@ void set_search(const RequestDefaults& model, const GenerateOptions& caller, boo
   check_stored(model, caller, samples);
   const auto prompt_size = static_cast<std::int64_t>(request.prompt.size());
   const std::int64_t stored_beams = samples ? 1 : std::clamp<std::int64_t>(stored.n_beams.value_or(1), 1, 1 << 20);
+  request.chunk = caller.chunk;
   request.beam.n_beams = caller.beam.value_or(static_cast<int>(stored_beams));
   request.beam.n_best = caller.n_best.value_or(1);
   request.beam.length_penalty = caller.length_penalty.value_or(stored.length_penalty.value_or(1));

@@ -2,6 +2,7 @@
 // options of C, the keywords of Python, the fields of the server, and what --json prints about sampling.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -41,6 +42,7 @@ struct GenerateOptions {
   std::optional<int> n_logprobs{};  ///< Log-probabilities to report for each token; 0: none.
   /// Ids that end the text; absent: those of the checkpoint and of its tokenizer.
   std::optional<std::vector<std::int32_t>> stop_ids{};
+  std::optional<std::int64_t> chunk{};  ///< The prompt is read in passes of so many tokens; absent: 256.
   std::optional<std::uint64_t> seed{};  ///< The same seed gives the same tokens, on any machine; absent: 0.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
@@ -300,10 +302,21 @@ inline const std::vector<OptionRow>& option_rows() {
        .in = kInGenerate | kInC | kInPython,
        .about = "With --json: add the log-probability of each token and of the N most likely ones",
        .range = {0, 1 << 20}},
+      {.name = "chunk",
+       .place = &O::chunk,
+       .in = kInGenerate,
+       .about = "Read the text in passes of N tokens (default: 256); no result depends on N",
+       .range = {1, kMaxTokens}},
       {.name = "stop_ids", .place = &O::stop_ids, .in = kInPython},
       {.name = "seed", .place = &O::seed, .in = kInSet | kInC | kInPython},  // a common option of the program
   };
   return rows;
+}
+
+/// The row of this name, which exists.
+inline const OptionRow& option_row(std::string_view name) {
+  const auto has_name = [&](const OptionRow& row) { return row.name == name; };
+  return *std::find_if(option_rows().begin(), option_rows().end(), has_name);
 }
 
 /// Calls visit(name, value) for each option of the sampler that the program offers, in the order of the rows.

@@ -105,6 +105,12 @@ PipelineParallelModel::PipelineParallelModel(Ranks& ranks, const std::shared_ptr
 /// The bounds of the ranks in a stack.
 std::vector<int> PipelineParallelModel::divide(const Model& model, Stack stack) const {
   const StackConfig& c = stack == Stack::encoder ? *model.config().encoder : model.config();
+  for (std::size_t i = 0; i < c.n_layers(); ++i) {
+    if (!c.per_layer && can_begin_at(c, i)) continue;
+    throw Unsupported("--split layers",
+                      "expected layers that read the stream alone, not keys and values of earlier "
+                      "layers or per-layer embeddings; --split heads runs this model");
+  }
   if (ranks_.size() > static_cast<int>(c.n_layers())) {
     throw BadInput("--split", "expected at most as many ranks as layers ({}), got {}", c.n_layers(), ranks_.size());
   }

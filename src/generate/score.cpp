@@ -22,8 +22,8 @@ void feed(const GenerateContext& context, KvCache& cache, const Tokens& tokens, 
   check_feed(context, cache, tokens.ids);
   if (past == 0 || !tokens.source.empty()) context.check_source(tokens.source);
   Arena arena;
-  for (std::int64_t first = 0; first < n; first += kPrefillChunk) {
-    const std::int64_t length = std::min(kPrefillChunk, n - first);
+  for (std::int64_t first = 0; first < n; first += context.chunk) {
+    const std::int64_t length = std::min(context.chunk, n - first);
     const std::int64_t skipped = std::clamp<std::int64_t>(begin - first, 0, length);
     Tokens chunk(tokens.ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(length)));
     Pass pass = context.make_pass(arena, {{0, length, past + first, &cache}});

@@ -46,6 +46,7 @@ class Sequence {
   /// The first position of the prompt whose row has logits or is received, in addition to the last one's logits; beyond
   /// the last if there is none.
   std::int64_t first_row() const;
+  std::int64_t chunk() const { return request_.chunk.value_or(context_.chunk); }
   SequenceTaps* taps() const { return request_.taps.get(); }
   bool receives_hidden() const { return static_cast<bool>(request_.receive_hidden); }
   /// Takes the row of the prompt's token at `position`, which is not the last one: its logits,

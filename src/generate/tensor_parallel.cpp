@@ -24,16 +24,16 @@ const StackConfig& TensorParallelModel::stack_of(Stack stack) const {
   return stack == Stack::encoder ? *whole_->config().encoder : whole_->config();
 }
 
-const AttentionConfig* TensorParallelModel::attention_at(const BlockSite& at) const {
+const AttendConfig* TensorParallelModel::heads_at(const BlockSite& at) const {
   const StackConfig& stack = stack_of(at.stack);
   const auto layer = static_cast<std::size_t>(at.layer);
-  return at.cross ? find<CrossAttentionConfig>(stack.blocks[layer]) : attention_of(stack, layer);
+  return at.cross ? find<CrossAttentionConfig>(stack.blocks[layer]) : heads_of(stack, layer);
 }
 
 /// A K/V head that several ranks share is in the part of the first of them.
 std::int64_t TensorParallelModel::bound(const Parts& parts, std::int64_t width, int n) const {
   if (parts.of == Parts::Of::columns) return DistributedModel::bound(parts, width, n);
-  const AttendConfig& c = *attention_at(parts.at);
+  const AttendConfig& c = *heads_at(parts.at);
   const std::int64_t head = first_head(c, ranks_.size(), n), group = c.n_heads / c.n_kv_heads;
   if (parts.of == Parts::Of::heads) return width / c.n_heads * head;
   return width / c.n_kv_heads * ((head + group - 1) / group);
@@ -41,7 +41,7 @@ std::int64_t TensorParallelModel::bound(const Parts& parts, std::int64_t width, 
 
 TensorParallelModel::Range TensorParallelModel::columns_of_rank(const Parts& parts, std::int64_t width) const {
   if (parts.of != Parts::Of::kv_heads) return DistributedModel::columns_of_rank(parts, width);
-  const AttendConfig& c = *attention_at(parts.at);
+  const AttendConfig& c = *heads_at(parts.at);
   const Range heads = kv_heads_of_rank(c, ranks_.size(), ranks_.rank());
   return {width / c.n_kv_heads * heads.first, width / c.n_kv_heads * heads.end};
 }
@@ -65,7 +65,9 @@ std::optional<TensorParallelModel::Divided> TensorParallelModel::divided(const S
   if (id.layer < 0) return {};
   const StackConfig& stack = stack_of(id.stack);
   const BlockSite at{id.layer, id.stack, id.cross};
-  const AttentionConfig* const heads = attention_at(at);
+  const AttendConfig* const heads = heads_at(at);
+  const auto layer = static_cast<std::size_t>(id.layer);
+  const auto* const attention = id.cross ? find<CrossAttentionConfig>(stack.blocks[layer]) : attention_of(stack, layer);
   const auto d_ff = [&] {
     const BlockConfig& block = stack.blocks[static_cast<std::size_t>(id.layer)];
     const auto* const moe = find<MoeConfig>(block);
@@ -73,7 +75,7 @@ std::optional<TensorParallelModel::Divided> TensorParallelModel::divided(const S
     return id.expert == SiteId::kShared ? moe->shared->d_ff : moe->expert.d_ff;
   };
   const bool is_normed_whole =
-      heads != nullptr && heads->qk_norm && heads->qk_norm->over == QkNormConfig::Over::all_heads;
+      attention != nullptr && attention->qk_norm && attention->qk_norm->over == QkNormConfig::Over::all_heads;
   if (is_normed_whole && (dim == dims::Nq || dim == dims::Nk)) return {};
   if (dim == dims::Nq || dim == dims::H) return Divided{heads->n_heads, {Parts::Of::heads, at}};
   if (dim == dims::Nk || dim == dims::K) return Divided{heads->n_kv_heads, {Parts::Of::kv_heads, at}};
@@ -105,7 +107,7 @@ Tensor TensorParallelModel::visit_part(Pass& p, const SiteId& id, const Tensor& 
   if (result.data == whole.data) return value;
   if (result.shape != shape) return result;  // an error of the caller
   if (id.site == AttentionSite::attn_in) {   // a K/V head reads its first query head's copy
-    const std::int64_t n_kv_heads = attention_at(of.parts.at)->n_kv_heads;
+    const std::int64_t n_kv_heads = heads_at(of.parts.at)->n_kv_heads;
     if (ranks_.size() > n_kv_heads) {
       throw Unsupported(name_of(id), "expected at most {} ranks (the K/V heads) to write to it, got {}", n_kv_heads,
                         ranks_.size());

@@ -39,7 +39,7 @@ class TensorParallelModel : public DistributedModel, private WeightDivider {
   /// Of the whole model.
   const StackConfig& stack_of(Stack stack) const;
   /// Null: the layer has none.
-  const AttentionConfig* attention_at(const BlockSite& at) const;
+  const AttendConfig* heads_at(const BlockSite& at) const;
   /// The size of a dimension in the whole model, and the parts into which it is divided; nullopt: it is not.
   struct Divided {
     std::int64_t size;

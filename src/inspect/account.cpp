@@ -225,9 +225,7 @@ double kv_bytes_per_token(const ModelConfig& config, KvTypes kv) {
   double sum = 0;
   for (const CacheLayerConfig& layer : cache_layers(config)) {
     if (!layer.kv || layer.kv->window) continue;
-    const std::int64_t value_dim = layer.kv->value_dim.value_or(layer.kv->head_dim);
-    const std::int64_t row = kv_row_bytes(kv.keys, layer.kv->head_dim) + kv_row_bytes(kv.values, value_dim);
-    sum += as_double(layer.kv->n_kv_heads * row);
+    sum += as_double(layer.kv->token_bytes(kv));
   }
   return sum;
 }
@@ -247,6 +245,7 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std
     m.activations = as_double(training_bytes(config, learning, pool));
     return m;
   }
+  m.weights -= as_double(count_per_layer_params(config)) * w.bytes_per_weight;  // their rows stay in the file
   CountedKvMemory counted;
   m.kv_cache = batch * as_double(KvCache(cache_layers(config), w.length, w.kv, counted).bytes());
   const std::int64_t n_source = w.source_length.value_or(w.length);

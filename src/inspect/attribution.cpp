@@ -84,18 +84,18 @@ void add_to(Vector& to, const Vector& from) {
 struct Branch {
   std::string name;  ///< `blocks.3.attn`
   BlockSite at;
-  Site out;                                    ///< What it adds to the stream.
-  const AttentionParams* attention = nullptr;  ///< Null: it has no heads.
+  Site out;                          ///< What it adds to the stream.
+  const LinearParams* wo = nullptr;  ///< Of its heads; null: it has none.
   const SublayerNorms* norms;
   const SublayerNormParams* norm_params;
   NormSite post, sum;
   float factor = 1;
 };
 
-/// Null: the sublayer has no heads.
-const AttentionParams* attention_params(const Sublayer& sublayer, const SublayerParams& w) {
-  return visit_sublayer(sublayer, w, [](const auto&, const auto& params) -> const AttentionParams* {
-    if constexpr (std::is_base_of_v<AttentionParams, std::decay_t<decltype(params)>>) return &params;
+/// The output projection of the sublayer's heads; null: it has none.
+const LinearParams* output_of_heads(const Sublayer& sublayer, const SublayerParams& w) {
+  return visit_sublayer(sublayer, w, [](const auto& kind, const auto& params) -> const LinearParams* {
+    if constexpr (std::is_base_of_v<AttendConfig, std::decay_t<decltype(kind)>>) return &params.wo;
     return nullptr;
   });
 }
@@ -112,9 +112,8 @@ std::vector<Branch> branches_of(const Model& model) {
       const BlockSite at{static_cast<int>(layer), config.stack(), names.is_cross};
       const std::string resid = name_of(BlockSite{at.layer, at.stack}(Site::resid_pre));
       const std::string name = resid.substr(0, resid.rfind('.') + 1) + std::string(names.prefix);
-      const AttentionParams* const attention = attention_params(c, w);
-      all.push_back(
-          {name, at, names.out, attention, &c.norms, &w.norms, at(names.post), at(sum_sites(block, i).norm), c.scale});
+      all.push_back({name, at, names.out, output_of_heads(c, w), &c.norms, &w.norms, at(names.post),
+                     at(sum_sites(block, i).norm), c.scale});
     }
   }
   return all;
@@ -132,7 +131,7 @@ std::vector<Part> heads_of(const Branch& s, const PositionValues& values, std::s
     parts.push_back({s.name + ".head." + std::to_string(h), Vector(begin, begin + static_cast<std::ptrdiff_t>(d))});
     parts.back().ablation.push_back(zeroed_head(s.at(AttentionSite::z), static_cast<std::int64_t>(h)));
   }
-  const Param& bias = s.attention->wo.bias;
+  const Param& bias = s.wo->bias;
   Part all_biases{s.name + ".bias", {}};
   if (bias.present()) {
     all_biases.vector = floats_of(bias.view, 0);
@@ -181,7 +180,7 @@ std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   std::vector<SiteId> sites = {top(Site::embed), top(Site::type_embed), top(Site::pos_embed), top(norms::embed).scale,
                                top(norms::final).scale};
   for (const Branch& s : branches_of(model)) {
-    const bool splits = by_head && s.attention != nullptr;
+    const bool splits = by_head && s.wo != nullptr;
     sites.push_back(s.at(splits ? AttentionSite::z : s.out));
     if (splits && s.norms->post) sites.push_back(s.post.scale);
     if (s.norms->sum) sites.push_back(s.sum.scale);
@@ -221,9 +220,9 @@ void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId
   const auto layer = static_cast<std::size_t>(id.layer);
   const std::vector<Sublayer>& sublayers = model.config().blocks[layer].sublayers;
   for (std::size_t i = 0; i < sublayers.size(); ++i) {
-    const AttentionParams* const attention = attention_params(sublayers[i], model.params().blocks[layer].sublayers[i]);
-    if (attention == nullptr || names_of(sublayers[i]).is_cross != id.cross) continue;
-    values.add(at(AttentionSite::result), heads_out(pass, attention->wo, row));
+    const LinearParams* const wo = output_of_heads(sublayers[i], model.params().blocks[layer].sublayers[i]);
+    if (wo == nullptr || names_of(sublayers[i]).is_cross != id.cross) continue;
+    values.add(at(AttentionSite::result), heads_out(pass, *wo, row));
   }
 }
 
@@ -262,7 +261,7 @@ std::vector<Part> parts_of(const Model& model, const PositionValues& values, boo
   const ModelConfig& config = model.config();
   std::vector<Part> parts = embedding_of(model, values);
   for (const Branch& s : branches_of(model)) {
-    if (by_head && s.attention != nullptr) {
+    if (by_head && s.wo != nullptr) {
       for (Part& part : heads_of(s, values, static_cast<std::size_t>(config.d_model))) parts.push_back(std::move(part));
     } else {
       parts.push_back({s.name, values[s.at(s.out)], {zeroed(s.at(s.out))}});

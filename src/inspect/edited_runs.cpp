@@ -80,6 +80,9 @@ EditedRuns::EditedRuns(const GenerateContext& context, const Tokens& tokens, std
   const ModelConfig& config = context.model->config();
   if (config.encoder || !tokens.types.empty()) return;
   if (!has_stream(config)) return;
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    if (!can_begin_at(config, i)) return;
+  }
   std::vector<SiteId> sites;
   for (int i = 0; i < static_cast<int>(config.n_layers()); ++i) sites.push_back(BlockSite{i}(Site::resid_pre));
   SiteReader reader(sites, [&](Pass&, const SiteId&, const Tensor& value) {

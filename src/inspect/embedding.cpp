@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/param_rows.h"
-#include "quant/block_format.h"
+#include "kernels/widen_row.h"
 
 namespace vitrine {
 namespace {
@@ -17,11 +17,7 @@ void for_each_row(const MatrixView& table, ThreadPool& pool, const Kernels& kern
   pool.parallel_for(table.rows, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<float> row(static_cast<std::size_t>(table.cols));
     for (std::int64_t id = begin; id < end; ++id) {
-      if (is_blocks(table.dtype)) {
-        dequantize_row(table.dtype, table.at(id, 0), table.cols, row.data());
-      } else {
-        kernels.widen(table.at(id, 0), table.dtype, table.cols, row.data());
-      }
+      widen_row(kernels, table, id, table.cols, row.data());
       body(id, row);
     }
   });

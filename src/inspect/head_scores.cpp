@@ -73,17 +73,20 @@ void score(const Tensor& pattern, const std::vector<std::vector<std::int64_t>>& 
 }  // namespace
 
 std::vector<HeadScores> scores_of(const Tensor& pattern, std::span<const std::int32_t> ids, int layer,
-                                  const AttentionConfig& config, ThreadPool& pool) {
+                                  const StackConfig& config, ThreadPool& pool) {
   const auto equals = earlier_equals(ids);
-  std::vector<HeadScores> all(static_cast<std::size_t>(config.n_heads));
-  pool.parallel_for(config.n_heads, 1, [&](std::int64_t begin, std::int64_t end, int) {
+  const AttendConfig& heads = *heads_of(config, static_cast<std::size_t>(layer));
+  const AttentionConfig* const attention = attention_of(config, static_cast<std::size_t>(layer));
+  std::vector<HeadScores> all(static_cast<std::size_t>(heads.n_heads));
+  pool.parallel_for(heads.n_heads, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t head = begin; head < end; ++head) {
       HeadScores& scores = all[static_cast<std::size_t>(head)];
       scores.layer = layer;
       scores.head = head;
-      scores.kv_head = head / (config.n_heads / config.n_kv_heads);
-      scores.window = config.window;
-      score({pattern.row(head), {pattern.shape[1], pattern.shape[2]}}, equals, config.sink, scores);
+      scores.kv_head = head / (heads.n_heads / heads.n_kv_heads);
+      if (attention != nullptr) scores.window = attention->window;
+      const bool has_sink = attention != nullptr && attention->sink;
+      score({pattern.row(head), {pattern.shape[1], pattern.shape[2]}}, equals, has_sink, scores);
     }
   });
   return all;
@@ -93,15 +96,14 @@ std::vector<HeadScores> head_scores(const GenerateContext& context, const Tokens
   const ModelConfig& config = context.model->config();
   std::vector<SiteId> sites;
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    if (attention_of(config, i) != nullptr) {
+    if (heads_of(config, i) != nullptr) {
       sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(AttentionSite::pattern));
     }
   }
   if (sites.empty()) throw Unsupported("heads", "the model has no attention heads");
   std::vector<HeadScores> all;
   SiteReader reader(sites, [&](Pass&, const SiteId& id, const Tensor& pattern) {
-    const AttentionConfig& attention = *attention_of(config, static_cast<std::size_t>(id.layer));
-    const std::vector<HeadScores> own = scores_of(pattern, tokens.ids, id.layer, attention, *context.pool);
+    const std::vector<HeadScores> own = scores_of(pattern, tokens.ids, id.layer, config, *context.pool);
     all.insert(all.end(), own.begin(), own.end());
   });
   Arena arena;

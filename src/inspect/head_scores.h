@@ -35,9 +35,9 @@ struct HeadScores {
   std::optional<double> nothing;  ///< Of heads with a sink.
 };
 
-/// The scores of the heads of one layer from its pattern `[H, T, T]`.
+/// The scores of the heads of one layer of a stack from its pattern `[H, T, T]`.
 std::vector<HeadScores> scores_of(const Tensor& pattern, std::span<const std::int32_t> ids, int layer,
-                                  const AttentionConfig& config, ThreadPool& pool);
+                                  const StackConfig& config, ThreadPool& pool);
 
 /// All heads of the model's own stack, layer by layer, from one pass over the text, which ends at the last pattern.
 /// Throws BadInput as text_pass() does, Unsupported for a model without attention.

@@ -133,20 +133,32 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
   return all;
 }
 
-/// Whether a block has one of sites_to_patch().
-bool has_site(const BlockConfig& block, Site site) {
-  if (site == Site::resid_pre || site == Site::resid_post) return true;
-  if (site == Site::resid_mid) return has_middle(block);
+/// The site of this name in a block with latent attention, which derives some values and uses none of them.
+std::optional<Site> latent_site(Site site) {
+  for (std::size_t row = 0; row < kLatentSites.size(); ++row) {
+    if (kLatentSites[row].name != info(site).name) continue;
+    return kLatentSites[row].on_demand ? std::nullopt : std::optional<Site>({kLatentSiteTable, row});
+  }
+  return site;
+}
+
+/// One of sites_to_patch() in a block; nullopt: the block has none.
+std::optional<Site> site_in(const BlockConfig& block, Site site) {
+  const auto if_it = [&](bool has_it) { return has_it ? std::optional(site) : std::nullopt; };
+  if (site == Site::resid_pre || site == Site::resid_post) return site;
+  if (site == Site::resid_mid) return if_it(has_middle(block));
   const auto writes = [&](const Sublayer& sublayer) { return names_of(sublayer).out == site; };
-  return is_output(site) ? std::any_of(block.sublayers.begin(), block.sublayers.end(), writes)
-                         : find<AttentionConfig>(block) != nullptr;
+  if (is_output(site)) return if_it(std::any_of(block.sublayers.begin(), block.sublayers.end(), writes));
+  if (find<LatentAttentionConfig>(block) != nullptr) return latent_site(site);
+  return if_it(find<AttentionConfig>(block) != nullptr);
 }
 
 /// The site in the layers that have it.
 std::vector<SiteId> sites_of(const ModelConfig& config, Site site) {
   std::vector<SiteId> sites;
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    if (has_site(config.blocks[i], site)) sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(site));
+    const std::optional<Site> own = site_in(config.blocks[i], site);
+    if (own) sites.push_back(BlockSite{static_cast<int>(i), config.stack()}(*own));
   }
   if (sites.empty()) throw Unsupported("--site", "no layer of the model has {}", info(site).name);
   return sites;

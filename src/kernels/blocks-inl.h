@@ -8,12 +8,14 @@
 //   kBytesAhead              how far ahead each stream of w is prefetched when it is read without a panel
 //   load_words(rows, to)     n words of each row: word i of row r is at byte 4 i of rows(r)
 //   load_halves(rows)        the half-precision number at rows(r)
+//   load_bytes(rows)         the byte at rows(r), as a word
 //   all(x)                   a number, or four signed bytes, in every row
 //   add_products(sums, codes, x)   sums + Σ_k code[k] · x[k] over the four unsigned codes and signed bytes of a word
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/unrolled.h"
 #include "kernels/kernels.h"
@@ -28,6 +30,7 @@ void round_to_int8(const float* x, std::int64_t n, DType w, RoundedPart* to) {
   round_parts(x, n, to);
   with_format(w, [&](auto format) {
     constexpr PartKind kKind = decltype(format)::kKind;
+    order_parts<decltype(format)>(n, to);
     for (std::int64_t b = 0; b < n / kPart; ++b) {
       if constexpr (kKind.has_halves) {
         set_sums_of_halves<kKind>(to[b].sums);
@@ -75,24 +78,6 @@ struct Rows {
   void advance(std::int64_t bytes) { first += bytes, ninth += bytes; }
 };
 
-/// One block of each row, for read_parts().
-struct BlockReader {
-  using Words = vitrine::Words;
-  using Floats = vitrine::Floats;
-  using Pair = vitrine::Pair;
-
-  const Rows& rows;
-
-  template <int n>
-  [[gnu::always_inline]] void words(int at, Words (&to)[n]) const {
-    load_words(
-        [&](int r) __attribute__((always_inline)) { return rows(r) + at; }, to);
-  }
-  [[gnu::always_inline]] Floats half(int at) const {
-    return load_halves([&](int r) __attribute__((always_inline)) { return rows(r) + at; });
-  }
-};
-
 /// acc[t][g] += the products of one part of each group of rows of w with kTokens rows of x, which are `apart` parts
 /// apart.
 template <PartKind kKind, int kTokens, int kGroups>
@@ -126,7 +111,43 @@ struct BlockProduct {
   std::int64_t parts;     // of a row
   float* y;
   std::int64_t ldy;
-  std::byte* panel;  // kScratchFloats floats
+  std::byte* panel;         // kScratchFloats floats
+  const std::byte* scales;  // of formats whose scales are apart; likewise
+  std::int64_t scale_stride;
+};
+
+/// One block of each row, for read_parts().
+template <class F>
+struct BlockReader {
+  using Words = vitrine::Words;
+  using Floats = vitrine::Floats;
+  using Pair = vitrine::Pair;
+
+  struct None {
+    None(const std::byte*, std::int64_t) {}
+    void advance(std::int64_t) {}
+  };
+
+  Rows rows;
+  std::conditional_t<F::kScalesApart, Rows, None> scales;
+
+  /// Of rows first, first + apart, …
+  BlockReader(const BlockProduct& p, std::int64_t first, std::int64_t apart, std::int64_t block = 0)
+      : rows(p.w + first * p.w_stride + block * F::kSize.bytes, apart * p.w_stride),
+        scales(F::kScalesApart ? p.scales + first * p.scale_stride + block : nullptr, apart * p.scale_stride) {}
+
+  [[gnu::always_inline]] void next() { rows.advance(F::kSize.bytes), scales.advance(1); }
+  template <int n>
+  [[gnu::always_inline]] void words(int at, Words (&to)[n]) const {
+    load_words(
+        [&](int r) __attribute__((always_inline)) { return rows(r) + at; }, to);
+  }
+  [[gnu::always_inline]] Floats half(int at) const {
+    return load_halves([&](int r) __attribute__((always_inline)) { return rows(r) + at; });
+  }
+  [[gnu::always_inline]] Words exponent() const {
+    return load_bytes([&](int r) __attribute__((always_inline)) { return scales(r); });
+  }
 };
 
 /// Asks for the lines of the block that begins `ahead` bytes after that of each row.
@@ -140,14 +161,14 @@ template <class F>
 /// The outputs of kTokens rows of x and of rows first, first + apart, … of w, one in each lane.
 template <class F, int kTokens>
 [[gnu::flatten]] void direct_lanes(const BlockProduct& p, std::int64_t first, std::int64_t apart) {
-  Rows rows(p.w + first * p.w_stride, apart * p.w_stride);
+  BlockReader<F> reader(p, first, apart);
   Floats acc[kTokens][1];
   unrolled<kTokens>([&](auto t) { acc[t][0] = broadcast(0); });
   const RoundedPart* x = p.x;
-  for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
-    if constexpr (kBytesAhead > 0) prefetch_blocks<F>(rows, kBytesAhead);
+  for (std::int64_t b = 0; b < p.parts / F::kParts; ++b, reader.next()) {
+    if constexpr (kBytesAhead > 0) prefetch_blocks<F>(reader.rows, kBytesAhead);
     read_parts(
-        F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
+        F{}, reader, [&](const RowPart& part) __attribute__((always_inline)) {
           const RowPart only[1] = {part};
           add_part<F::kKind>(only, x, p.parts, acc);
           ++x;
@@ -228,10 +249,10 @@ template <PartKind kKind>
 
 /// Stores the parts of one group of rows, `step` bytes apart.
 template <class F>
-[[gnu::flatten]] void unpack(Rows rows, std::int64_t parts, std::byte* to, std::int64_t step) {
-  for (std::int64_t b = 0; b < parts / F::kParts; ++b, rows.advance(F::kSize.bytes)) {
+[[gnu::flatten]] void unpack(BlockReader<F> reader, std::int64_t parts, std::byte* to, std::int64_t step) {
+  for (std::int64_t b = 0; b < parts / F::kParts; ++b, reader.next()) {
     read_parts(
-        F{}, BlockReader{rows}, [&](const RowPart& part) __attribute__((always_inline)) {
+        F{}, reader, [&](const RowPart& part) __attribute__((always_inline)) {
           store_part<F::kKind>(part, to);
           to += step;
         });
@@ -301,7 +322,7 @@ void panel_rows(const BlockProduct& p, std::int64_t tokens, std::int64_t first, 
     const std::byte* const w = p.w + first * p.w_stride + at;
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t in_tile = g % kTileGroups, tile_groups = smaller(kTileGroups, groups - (g - in_tile));
-      unpack<F>(Rows(w + g * kRowLanes * p.w_stride, p.w_stride), parts,
+      unpack<F>(BlockReader<F>(p, first + g * kRowLanes, 1, done / F::kParts), parts,
                 p.panel + ((g - in_tile) * parts + in_tile) * kPartBytes, tile_groups * kPartBytes);
     }
     Ahead ahead = {done + parts == p.parts ? p.w + (first + groups * kRowLanes) * p.w_stride : w + bytes, p.w_stride,
@@ -325,9 +346,15 @@ void panels(const BlockProduct& p, std::int64_t tokens, std::int64_t n) {
   if (whole < n) {
     BlockProduct rest = p;
     const std::int64_t rows = smaller(n, kRowLanes);
-    rest.w += (n - rows) * p.w_stride, rest.y += n - rows;
+    rest.w += (n - rows) * p.w_stride, rest.scales += (n - rows) * p.scale_stride, rest.y += n - rows;
     direct<F>(rest, tokens, rows);
   }
+}
+
+/// The scale of the first element: BlockScales::index() for blocks of one row, without its inline function, which the
+/// rest of the program shares.
+inline const std::byte* first_scale(const BlockScales& s) {
+  return s.data + s.first_row * s.row_stride + s.first_col / kPart;
 }
 
 void multiply(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
@@ -340,7 +367,9 @@ void multiply(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, fl
                             w.cols / kPart,
                             y,
                             ldy,
-                            reinterpret_cast<std::byte*>(scratch)};
+                            reinterpret_cast<std::byte*>(scratch),
+                            F::kScalesApart ? first_scale(w.scales) : nullptr,
+                            F::kScalesApart ? w.scales.row_stride : 0};
     if (tokens <= kDirectRows) {
       direct<F>(p, tokens, w.rows);
     } else {

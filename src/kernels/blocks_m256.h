@@ -122,6 +122,13 @@ template <class Rows>
   return {_mm256_cvtph_ps(v)};
 }
 
+template <class Rows>
+[[gnu::always_inline]] inline Words load_bytes(const Rows& rows) {
+  __m128i v = _mm_setzero_si128();
+  unrolled<8>([&](auto r) { v = _mm_insert_epi8(v, static_cast<char>(*rows(r)), r); });
+  return {_mm256_cvtepu8_epi32(v)};
+}
+
 inline __m256i broadcast_codes(const std::int8_t* x) {
   int four;
   __builtin_memcpy(&four, x, sizeof four);

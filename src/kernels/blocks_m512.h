@@ -122,6 +122,13 @@ template <class Rows>
   return {_mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(v[0]), v[1], 1))};
 }
 
+template <class Rows>
+[[gnu::always_inline]] inline Words load_bytes(const Rows& rows) {
+  __m128i v = _mm_setzero_si128();
+  unrolled<16>([&](auto r) { v = _mm_insert_epi8(v, static_cast<char>(*rows(r)), r); });
+  return {_mm512_cvtepu8_epi32(v)};
+}
+
 inline Words all(std::int32_t value) { return {_mm512_set1_epi32(value)}; }
 inline Words all(const std::int8_t* four) {
   std::int32_t word;

@@ -46,8 +46,9 @@ void multiply_rows(const RoundedPart* x, std::int64_t tokens, const MatrixView& 
     for (std::int64_t t = 0; t < tokens; ++t) y[t * ldy] = 0;
     const RoundedPart* x_part = x;
     const std::byte* block = w.data + r * stride;
-    for (std::int64_t b = 0; b < parts / F::kParts; ++b, block += F::kSize.bytes) {
-      read_parts(F{}, RowBlock{block},
+    const std::byte* scale = F::kScalesApart ? w.scales.data + w.scales.index(r, 0) : nullptr;
+    for (std::int64_t b = 0; b < parts / F::kParts; ++b, block += F::kSize.bytes, scale += F::kScalesApart) {
+      read_parts(F{}, RowBlock{block, scale},
                  [&](const RowPart& part) { add_part(F::kKind, part, x_part++, parts, tokens, y, ldy); });
     }
   }
@@ -59,7 +60,11 @@ void multiply(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, fl
 
 }  // namespace
 
-constinit const BlockKernels kScalarBlocks = {
-    [](const float* x, std::int64_t n, DType, RoundedPart* to) { round_parts(x, n, to); }, multiply};
+constinit const BlockKernels kScalarBlocks = {[](const float* x, std::int64_t n, DType w, RoundedPart* to) {
+                                                round_parts(x, n, to);
+                                                with_format(w,
+                                                            [&](auto format) { order_parts<decltype(format)>(n, to); });
+                                              },
+                                              multiply};
 
 }  // namespace vitrine

@@ -67,7 +67,8 @@ constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
 /// have small stacks.
 constexpr std::int64_t kScratchFloats = 221184;
 
-/// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i].
+/// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i]; for mxfp4_pairs, q has the elements
+/// with even numbers first.
 struct RoundedPart {
   std::int8_t q[32];
   float scale;           ///< NaN if an element is infinite or NaN.
@@ -88,9 +89,9 @@ struct BlockKernels {
                    float* scratch);
 };
 
-/// Quantizes `rows` rows of `cols` elements, whole blocks, to a block format other than q8_0 and mxfp4. The elements
-/// must be finite. `importance` (cols, at least 0; may be null) weighs the squared errors of a row's elements. Returns
-/// false if a scale is out of the format's range; y is then unspecified. kernels/quantize-inl.h defines what is
+/// Quantizes `rows` rows of `cols` elements, whole blocks, to a block format other than q8_0 and those of mxfp4. The
+/// elements must be finite. `importance` (cols, at least 0; may be null) weighs the squared errors of a row's elements.
+/// Returns false if a scale is out of the format's range; y is then unspecified. kernels/quantize-inl.h defines what is
 /// minimized.
 using QuantizeKernel = bool (*)(DType dtype, const float* x, std::int64_t rows, std::int64_t cols,
                                 const float* importance, std::byte* y);
@@ -208,6 +209,9 @@ struct Kernels {
 
   /// Converts stored elements to float, exactly.
   void (*widen)(const std::byte* x, DType dtype, std::int64_t n, float* y);
+  /// y[i] = (x[i] / 256) · (256 · scales[(first + i) / block]), x in E4M3: the product, rounded once.
+  void (*widen_f8)(const std::byte* x, std::int64_t n, const float* scales, std::int64_t block, std::int64_t first,
+                   float* y);
   /// Converts floats to stored elements, rounding to nearest, ties to even.
   void (*narrow)(const float* x, std::int64_t n, DType dtype, std::byte* y);
 

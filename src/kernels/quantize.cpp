@@ -22,7 +22,8 @@ void quantize_rows(const Kernels& kernels, DType dtype, const float* x, std::int
   const std::int64_t n = rows * cols;
   if (!kernels.all_finite(x, n)) throw BadInput(where, "expected finite weights to quantize, got infinity or NaN");
   const BlockFormat& format = block_format(dtype);
-  const bool simple = dtype == DType::q8_0 || (format.quantize != nullptr && importance == nullptr);
+  const bool simple =
+      dtype == DType::q8_0 || dtype == DType::mxfp4 || (format.quantize != nullptr && importance == nullptr);
   const bool fits = simple ? quantize_blocks(format, x, n, y) : kernels.quantize(dtype, x, rows, cols, importance, y);
   if (!fits) throw BadInput(where, "expected weights in the range of {}, got larger ones", name_of(dtype));
 }

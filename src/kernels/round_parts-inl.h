@@ -44,5 +44,17 @@ void round_parts(const float* x, std::int64_t n, RoundedPart* to) {
   }
 }
 
+/// Puts the elements of n / 32 parts into the order in which a format has their codes.
+template <class Format>
+void order_parts(std::int64_t n, RoundedPart* parts) {
+  if constexpr (element_of_code<Format::kDType>(1) != 1) {
+    for (std::int64_t b = 0; b < n / kPart; ++b) {
+      std::int8_t q[kPart];
+      for (int k = 0; k < kPart; ++k) q[k] = parts[b].q[element_of_code<Format::kDType>(k)];
+      __builtin_memcpy(parts[b].q, q, sizeof q);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vitrine

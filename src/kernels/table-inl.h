@@ -48,6 +48,7 @@ constexpr Kernels table_of(Isa isa) {
       .rotate_halves = rotate_halves,
       .rotate_interleaved = rotate_interleaved,
       .widen = widen,
+      .widen_f8 = widen_f8,
       .narrow = narrow,
       .adamw = adamw,
       .sgd = sgd,

@@ -75,6 +75,21 @@ inline Halves halves_first(const void* p, int count) {
 inline Vec load_bf16_first(const void* p, int count) { return load_bf16(halves_first(p, count).element); }
 inline Vec load_f16_first(const void* p, int count) { return load_f16(halves_first(p, count).element); }
 
+/// 2^-8 of E4M3 elements: the same bits in the format of f16, whose exponent has one bit more. NaN, all ones, gets a
+/// carry into that bit.
+inline Vec load_f8(const void* p) {
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p))), 7);
+  const __m256i half = _mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xBFFF)));
+  const __m256i carry = _mm256_add_epi16(half, _mm256_set1_epi16(0x80));
+  const __m256i all = _mm256_or_si256(half, _mm256_and_si256(carry, _mm256_set1_epi16(0x4000)));
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(all)), _mm256_cvtph_ps(_mm256_extracti128_si256(all, 1))};
+}
+inline Vec load_f8_first(const void* p, int count) {
+  std::uint8_t element[kLanes] = {};
+  __builtin_memcpy(element, p, static_cast<std::size_t>(count));
+  return load_f8(element);
+}
+
 inline Vec load_i8(const void* p) {
   const __m128i x = _mm_loadu_si128(static_cast<const __m128i*>(p));
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)),

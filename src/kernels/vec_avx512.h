@@ -62,6 +62,17 @@ inline Vec load_f16_first(const void* p, int count) {
   return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_below(count), p))};
 }
 
+/// 2^-8 of E4M3 elements: the same bits in the format of f16, whose exponent has one bit more. NaN, all ones, gets a
+/// carry into that bit.
+inline Vec widen_f8(__m128i x) {
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(x), 7);
+  const __m256i half = _mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xBFFF)));
+  const __m256i carry = _mm256_add_epi16(half, _mm256_set1_epi16(0x80));
+  return {_mm512_cvtph_ps(_mm256_or_si256(half, _mm256_and_si256(carry, _mm256_set1_epi16(0x4000))))};
+}
+inline Vec load_f8(const void* p) { return widen_f8(_mm_loadu_si128(static_cast<const __m128i*>(p))); }
+inline Vec load_f8_first(const void* p, int count) { return widen_f8(_mm_maskz_loadu_epi8(lanes_below(count), p)); }
+
 inline Vec load_i8(const void* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }

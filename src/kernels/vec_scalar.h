@@ -88,12 +88,17 @@ inline Vec load_f16_first(const void* p, int count) {
 inline Vec load_i8_first(const void* p, int count) {
   return each_lane([=](int l) { return l < count ? static_cast<float>(element<std::int8_t>(p, l)) : 0.0f; });
 }
+/// 2^-8 of E4M3 elements, exact.
+inline Vec load_f8_first(const void* p, int count) {
+  return each_lane([=](int l) { return l < count ? float_from_f8_e4m3(element<std::uint8_t>(p, l)) * 0x1p-8f : 0.0f; });
+}
 /// All lanes are the f16 number at p.
 inline Vec broadcast_f16(const void* p) { return broadcast(quiet_float_from_f16(element<std::uint16_t>(p, 0))); }
 inline Vec load_f32(const void* p) { return load_f32_first(p, kLanes); }
 inline Vec load_bf16(const void* p) { return load_bf16_first(p, kLanes); }
 inline Vec load_f16(const void* p) { return load_f16_first(p, kLanes); }
 inline Vec load_i8(const void* p) { return load_i8_first(p, kLanes); }
+inline Vec load_f8(const void* p) { return load_f8_first(p, kLanes); }
 
 /// The values of the sixteen codes of 4 bits: step · code + offset.
 struct FourBitValues {

@@ -65,12 +65,12 @@ void add_lens_values(const GenerateContext& context, const Recording& r, LookDat
 std::vector<HeadScores> scores_of(const Recording& r, ThreadPool& pool) {
   std::vector<HeadScores> all;
   for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) {
-    const AttentionConfig* const attention = attention_of(*r.facts.config, l);
-    if (attention == nullptr) continue;
-    const AttentionConfig& c = *attention;
+    const AttendConfig* const heads = heads_of(*r.facts.config, l);
+    if (heads == nullptr) continue;
     const Copy pattern(r.value(in_block(static_cast<std::int64_t>(l), "attn.hook_pattern")).values,
-                       Shape{c.n_heads, r.n_tokens(), r.n_tokens()});
-    const std::vector<HeadScores> own = scores_of(pattern.tensor, r.facts.ids, static_cast<int>(l), c, pool);
+                       Shape{heads->n_heads, r.n_tokens(), r.n_tokens()});
+    const std::vector<HeadScores> own =
+        scores_of(pattern.tensor, r.facts.ids, static_cast<int>(l), *r.facts.config, pool);
     all.insert(all.end(), own.begin(), own.end());
   }
   return all;
@@ -100,7 +100,7 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
     const std::span<const float> row = r.row(site, r.position);
     const auto n = static_cast<std::int64_t>(row.size());
     const std::int64_t heads =
-        id.site != AttentionSite::z ? 1 : attention_of(*r.facts.config, static_cast<std::size_t>(id.layer))->n_heads;
+        id.site != AttentionSite::z ? 1 : heads_of(*r.facts.config, static_cast<std::size_t>(id.layer))->n_heads;
     return rows.emplace_back(row, id.site == AttentionSite::z ? Shape{1, heads, n / heads} : Shape{1, n}).tensor;
   };
   std::vector<double> values;

@@ -58,8 +58,8 @@ std::int64_t operands_of_layer(const ModelConfig& config, std::size_t layer, std
   constexpr std::int64_t kOthers = 100;  // of ops that read a few elements each
   const std::int64_t d = config.d_model;
   std::int64_t n = 6 * d + kOthers;  // norms
-  if (const AttentionConfig* const attention = attention_of(config, layer)) {
-    const AttentionConfig& a = *attention;
+  if (const AttendConfig* const heads = heads_of(config, layer)) {
+    const AttendConfig& a = *heads;
     n += 3 * 2 * d + 2 * a.n_heads * a.head_dim + 4 * a.head_dim + 5 * n_tokens;
   }
   const auto* const dense = layer < config.blocks.size() ? find<DenseConfig>(config.blocks[layer]) : nullptr;
@@ -94,7 +94,7 @@ std::int64_t coarsest_maps(const ModelConfig& config, std::int64_t n_tokens) {
   const std::int64_t side = std::min(n_tokens, kCoarsestMap);
   std::int64_t n = 0;
   for (std::size_t l = 0; l < config.n_layers(); ++l) {
-    if (const AttentionConfig* const attention = attention_of(config, l)) n += attention->n_heads * side * side;
+    if (const AttendConfig* const heads = heads_of(config, l)) n += heads->n_heads * side * side;
   }
   return n;
 }
@@ -106,8 +106,8 @@ std::int64_t figure_bytes(const ModelConfig& config, const LookOptions& options,
   const ElementCounts n = count_elements(config, n_tokens);
   std::int64_t heads = 0;  // and the pairs of their rotary positions
   for (std::size_t l = 0; l < config.n_layers(); ++l) {
-    const AttentionConfig* const attention = attention_of(config, l);
-    if (attention != nullptr) heads += attention->n_heads * (8 * 9 + 4 * attention->head_dim);
+    const AttendConfig* const own = heads_of(config, l);
+    if (own != nullptr) heads += own->n_heads * (8 * 9 + 4 * own->head_dim);
   }
   constexpr std::int64_t kOnce = 120'000;  // surfaces of the MLP, curves, cosines
   constexpr std::int64_t kOfToken = 12 * kLookTop + 60;

@@ -20,8 +20,8 @@ double loss_at(const LookRun& run, std::int64_t step) {
 
 bool has_same_shape(const ModelConfig& a, const ModelConfig& b) {
   const auto heads = [](const ModelConfig& config, std::size_t layer) {
-    const AttentionConfig* const attention = attention_of(config, layer);
-    return attention != nullptr ? attention->n_heads : 0;
+    const AttendConfig* const of_layer = heads_of(config, layer);
+    return of_layer != nullptr ? of_layer->n_heads : 0;
   };
   if (a.vocab_size != b.vocab_size || a.n_layers() != b.n_layers()) return false;
   for (std::size_t i = 0; i < a.n_layers(); ++i) {

@@ -6,13 +6,19 @@
 namespace vitrine {
 namespace {
 
-/// The stream x plus the output y of a sublayer.
+/// The number that the stream is multiplied by after the block.
+float scalar_of(Pass& p, const BlockConfig& c, const BlockParams& w) {
+  constexpr float kAnyButOne = 2;  // the op is part of a dry run
+  return !c.scalar ? 1.0f : p.shapes_only ? kAnyButOne : *p.vector(w.scalar);
+}
+
+/// The stream x plus the output y of a sublayer, times `factor`.
 Tensor join(Pass& p, BlockSite at, const Sublayer& c, const SublayerNormParams& w, const SumSites& sites,
-            const Tensor& x, Tensor y) {
+            const Tensor& x, Tensor y, float factor) {
   const SublayerNames names = names_of(c);
   y = scale(p, c.scale, norm(p, at(names.post), c.norms.post, w.post, y));
   y = p.tap(at(names.out), dropout(p, at(names.out), y));
-  Tensor sum = add(p, x, y);
+  Tensor sum = scale(p, factor, add(p, x, y));
   if (sites.sum) sum = p.tap(at(*sites.sum), sum);
   if (!c.norms.sum) return sum;
   return p.tap(at(sites.normalized), norm(p, at(sites.norm), c.norms.sum, w.sum, sum));
@@ -34,6 +40,8 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
     SublayerInput in{sublayer.input == Sublayer::Input::stream ? stream : before, normed, context.encoded};
     in.bias = context.bias;
     in.rope = &context.rope;
+    in.shared = context.shared;
+    in.per_layer = context.per_layer;
     in.norm_config = &sublayer.norms.pre;
     in.norm_params = &own.norms.pre;
     const Tensor y = visit_sublayer(sublayer, own, [&](const auto& kind, const auto& params) {
@@ -44,7 +52,8 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
       return forward(p, here, kind, params, in);
     });
     if (p.ends_before(here(names.post).scale)) continue;  // one that runs next to it may still be needed
-    stream = join(p, here, sublayer, own.norms, sum_sites(c, i), stream, y);
+    const float factor = i + 1 == c.sublayers.size() ? scalar_of(p, c, w) : 1.0f;
+    stream = join(p, here, sublayer, own.norms, sum_sites(c, i), stream, y, factor);
   }
   return stream;
 }

@@ -19,6 +19,9 @@
 //   x ──┬── ln1 ── attention ──(+)──(+)──▶
 //       ├── ln2 ── ffn ───────────┼───┘
 //       └─────────────────────────┘
+//
+// A third sublayer can add a per-layer embedding (mixers/per_layer): ln3_post, ple_out, resid_mid_ple. The last sum of
+// a block can be multiplied by a number of the checkpoint.
 #pragma once
 
 #include "model/config.h"
@@ -30,6 +33,10 @@ namespace vitrine {
 struct StackContext : LayerContext {
   Tensor bias{};      ///< The relative bias of the stack; no data without one.
   RopeTables rope{};  ///< The rotations of the layers with RoPE.
+  /// By layer: the keys and values that later layers read, too; no data for other layers. Empty if no layer reads those
+  /// of another.
+  std::vector<KeyValueRows> shared{};
+  Tensor per_layer{};  ///< `[T, n_layers · p]`: the inputs of per-layer embeddings; no data without them.
 };
 
 /// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.

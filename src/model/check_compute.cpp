@@ -18,7 +18,7 @@ void check_compute(const Model& model, Compute compute) {
   if (compute != Compute::bf16) return;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
     const DType dtype = param.view.dtype;
-    if (shape.rank() < 2 || is_blocks(dtype) || dtype == DType::bf16 || is_table(model, param, name)) return;
+    if (shape.rank() < 2 || is_quantized(dtype) || dtype == DType::bf16 || is_table(model, param, name)) return;
     throw Unsupported("compute", "bf16 multiplies bf16 weights, but {} is {}", name, name_of(dtype));
   });
 }

@@ -118,6 +118,46 @@ std::int64_t count_experts(const StackConfig& config) {
   return n;
 }
 
+/// The layers that read the keys and values of an earlier one.
+void check_shared_keys(std::string_view where, const StackConfig& config) {
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    const AttentionConfig* const own = attention_of(config, i);
+    if (own == nullptr || !own->kv_layer) continue;
+    const auto from = *own->kv_layer;
+    const bool is_earlier = from >= 0 && static_cast<std::size_t>(from) < i;
+    const AttentionConfig* const source = is_earlier ? attention_of(config, static_cast<std::size_t>(from)) : nullptr;
+    const bool fits = source != nullptr && !source->kv_layer && source->window == own->window &&
+                      source->n_kv_heads == own->n_kv_heads && source->head_dim == own->head_dim;
+    if (fits) continue;
+    throw BadInput(where,
+                   "layer {} reads the keys and values of layer {}: expected an earlier layer with its own, and with "
+                   "the same heads and window",
+                   i, from);
+  }
+}
+
+/// The inputs of per-layer embeddings, and the sublayers that read them.
+void check_per_layer(std::string_view where, const StackConfig& config) {
+  const std::int64_t width = per_layer_width(config);
+  for (const BlockConfig& block : config.blocks) {
+    const auto* const own = find<PerLayerConfig>(block);
+    if ((own != nullptr ? own->width : 0) == width) continue;
+    throw BadInput(where, "expected per-layer embeddings of one width in all layers, got {} and {}", width,
+                   own != nullptr ? own->width : 0);
+  }
+  if (config.per_layer.has_value() != (width > 0)) {
+    throw BadInput(where, "expected inputs of per-layer embeddings where layers read them");
+  }
+  if (!config.per_layer) return;
+  const PerLayerInputConfig& c = *config.per_layer;
+  check_size(where, "rows of the per-layer embeddings", c.vocab_size);
+  check_size(where, "n_layers × width of per-layer embeddings", width * static_cast<std::int64_t>(config.n_layers()));
+  for (const float factor : {c.scale, c.projection_scale, c.sum_scale}) {
+    check_number(where, "factors of per-layer embeddings", factor);
+  }
+  check_norm(where, "the norm of per-layer embeddings", c.norm);
+}
+
 /// `source`: the encoder that the stack reads; null: none.
 void check_layers(std::string_view where, const StackConfig& config, const StackConfig* source) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
@@ -143,6 +183,8 @@ void check_stack(std::string_view where, const StackConfig& config, const StackC
   check_norm(where, "final_norm", config.final_norm);
   check_context(where, config);
   check_layers(where, config, source);
+  check_shared_keys(where, config);
+  check_per_layer(where, config);
   if (config.relative_bias) check_relative_bias(where, config);
 }
 
@@ -190,13 +232,14 @@ CacheLayerConfig cache_layer(const Sublayer& sublayer) {
 
 SumSites sum_sites(const BlockConfig& block, std::size_t i) {
   if (i + 1 == block.sublayers.size()) return {Site::resid_post, norms::post, Site::normalized_resid_post};
-  const bool is_read = block.sublayers[i + 1].input == Sublayer::Input::stream;
-  return {is_read ? std::optional<Site>(Site::resid_mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
+  const Sublayer& next = block.sublayers[i + 1];
+  const bool is_read = next.input == Sublayer::Input::stream;
+  return {is_read ? std::optional<Site>(names_of(next).mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
 }
 
 bool has_middle(const BlockConfig& block) {
   return std::any_of(block.sublayers.begin(), block.sublayers.end(), [&](const Sublayer& s) {
-    return &s != &block.sublayers.front() && s.input == Sublayer::Input::stream;
+    return &s != &block.sublayers.front() && s.input == Sublayer::Input::stream && names_of(s).mid == Site::resid_mid;
   });
 }
 
@@ -220,10 +263,22 @@ const AttentionConfig* attention_of(const StackConfig& config, std::size_t i) {
   return i < config.blocks.size() ? find<AttentionConfig>(config.blocks[i]) : nullptr;
 }
 
+const AttendConfig* heads_of(const StackConfig& config, std::size_t i) {
+  if (i >= config.blocks.size()) return nullptr;
+  const AttendConfig* const latent = find<LatentAttentionConfig>(config.blocks[i]);
+  return latent != nullptr ? latent : find<AttentionConfig>(config.blocks[i]);
+}
+
+const RopeConfig* rope_of(const BlockConfig& block) {
+  if (const auto* const latent = find<LatentAttentionConfig>(block)) return &latent->rope;
+  const auto* const attention = find<AttentionConfig>(block);
+  return attention != nullptr && attention->rope ? &*attention->rope : nullptr;
+}
+
 std::int64_t max_heads(const StackConfig& config) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < config.n_layers(); ++i) {
-    if (const AttentionConfig* const attention = attention_of(config, i)) most = std::max(most, attention->n_heads);
+    if (const AttendConfig* const heads = heads_of(config, i)) most = std::max(most, heads->n_heads);
   }
   return most;
 }
@@ -277,11 +332,25 @@ bool is_bidirectional(const StackConfig& config) {
 
 bool has_stream(const StackConfig& config) { return config.layers.empty(); }
 
+bool can_begin_at(const StackConfig& config, std::size_t i) {
+  for (std::size_t layer = i; layer < config.blocks.size(); ++layer) {
+    const AttentionConfig* const attention = attention_of(config, layer);
+    if (attention != nullptr && attention->kv_layer && *attention->kv_layer < static_cast<std::int64_t>(i))
+      return false;
+  }
+  return true;
+}
+
+std::int64_t per_layer_width(const StackConfig& config) {
+  const auto* const first = config.blocks.empty() ? nullptr : find<PerLayerConfig>(config.blocks.front());
+  return first != nullptr ? first->width : 0;
+}
+
 bool has_sequence_rows(const ModelConfig& config) { return !config.encoder && has_stream(config); }
 
 bool is_constant(const ModelConfig& config, std::string_view name) {
   if (name == "unembed.bias") return !config.head.is_bias_trained;
-  if (is_correction(name)) return true;
+  if (is_correction(name) || name.ends_with(kScalarName)) return true;
   if (name.ends_with(".xielu_beta.weight") || name.ends_with(".xielu_eps.weight")) return true;
   if (!name.ends_with("pos_embed.weight")) return false;
   const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
@@ -336,9 +405,9 @@ std::vector<CacheLayerConfig> source_cache_layers(const ModelConfig& config) {
 std::int64_t longest_planned_length(const ModelConfig& c, std::int64_t planned) {
   std::int64_t longest = c.max_seq_len;
   for (const BlockConfig& block : c.blocks) {
-    const auto* const attention = find<AttentionConfig>(block);
-    if (attention == nullptr || !attention->rope) continue;
-    const RopeScaling& scaling = attention->rope->scaling;
+    const RopeConfig* const rope = rope_of(block);
+    if (rope == nullptr) continue;
+    const RopeScaling& scaling = rope->scaling;
     if (const auto* const long_rope = std::get_if<LongRopeScaling>(&scaling)) {
       if (planned <= long_rope->original_max_seq_len) longest = std::min(longest, long_rope->original_max_seq_len);
     } else if (const auto* const dynamic = std::get_if<DynamicNtkScaling>(&scaling)) {

@@ -65,6 +65,29 @@ void for_each_field(C& c, Visit&& visit) {
   if (c.context > 1) visit(Field{"pad_token_id", "dense: the token before the text begins", {}, false}, c.context_pad);
 }
 
+/// The inputs of per-layer embeddings: every layer has its own part, of `width` elements, of
+/// sum_scale · (norm(x · projection · projection_scale) + scale · table[id]), where x is the stream before the first
+/// layer. Only the rows of the table that a pass looks up are read.
+struct PerLayerInputConfig {
+  std::int64_t vocab_size = 0;  ///< Rows of the table.
+  float scale = 1.0f;
+  float projection_scale = 1.0f;
+  float sum_scale = 1.0f;
+  NormConfig norm;  ///< Of each layer's part of the projection.
+
+  bool operator==(const PerLayerInputConfig&) const = default;
+};
+
+template <ConfigOf<PerLayerInputConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"per_layer_vocab_size", "rows of the table of per-layer embeddings", {}, false}, c.vocab_size);
+  visit(Field{"per_layer_scale", "factor of its rows", {}, false}, c.scale);
+  visit(Field{"per_layer_projection_scale", "factor of the projection of the first stream", {}, false},
+        c.projection_scale);
+  visit(Field{"per_layer_sum_scale", "factor of the sum of the two", {}, false}, c.sum_scale);
+  visit(Field{"per_layer_norm", "of each layer's part of the projection", {}, false}, c.norm);
+}
+
 /// The norms before and after a sublayer, inside the residual branch, and that of the sum of stream and branch. Absent
 /// norms are the identity.
 struct SublayerNorms {
@@ -111,6 +134,7 @@ void for_each_field(C& c, Visit&& visit) {
 /// A layer with a residual stream. In GPT-2 attention and an FFN, in the decoder of T5 cross-attention between them.
 struct BlockConfig {
   std::vector<Sublayer> sublayers;
+  bool scalar = false;  ///< The stream after the block is multiplied by a number, a constant of the checkpoint.
 
   /// Whether a sublayer reads the stream before the block, next to one that came before it.
   bool is_parallel() const;
@@ -121,6 +145,8 @@ struct BlockConfig {
 template <ConfigOf<BlockConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   for (auto& sublayer : c.sublayers) visit(Field{"", "in the order of a forward"}, sublayer);
+  visit(Field{"layer_scalar", "the stream after the block is multiplied by a number of the checkpoint", {}, false},
+        c.scalar);
 }
 
 /// The first sublayer of a kind in a block; null: none.
@@ -218,6 +244,7 @@ struct StackConfig {
   std::int64_t max_seq_len = 0;
   EmbeddingConfig embedding;
   std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
+  std::optional<PerLayerInputConfig> per_layer{};   ///< What sublayers of the kind PerLayerConfig read.
   std::vector<BlockConfig> blocks;
   std::vector<LayerConfig> layers;
   std::optional<NormConfig> final_norm;
@@ -239,6 +266,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"max_seq_len", "the longest sequence, in tokens", Field::kRequired}, c.max_seq_len);
   visit(Field{"", "from ids to vectors"}, c.embedding);
   visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
+  visit(Field{"per_layer", "the inputs of per-layer embeddings", {}, false}, c.per_layer);
   visit(Field{"blocks", "layers with a residual stream"}, c.blocks);
   visit(Field{"layers", "layers that replace the stream"}, c.layers);
   visit(Field{"final_norm", "a norm before the head"}, c.final_norm);
@@ -290,8 +318,12 @@ LayerPlace layer_place(const StackConfig& stack, std::size_t i, const std::strin
 /// The recurrent layer `i` of a stack; null if it has another kind of layers.
 const RecurrentConfig* recurrent_layer(const StackConfig& config, std::size_t i);
 
-/// The attention of layer `i` of a stack; null: the layer has none.
+/// The attention of layer `i` of a stack; null: the layer has none, or latent attention.
 const AttentionConfig* attention_of(const StackConfig& config, std::size_t i);
+/// The heads of attention of any kind in layer `i` of a stack; null: the layer has none.
+const AttendConfig* heads_of(const StackConfig& config, std::size_t i);
+/// RoPE of the attention of a block; null: none.
+const RopeConfig* rope_of(const BlockConfig& block);
 /// The largest number of query heads in a layer; 0 without attention.
 std::int64_t max_heads(const StackConfig& config);
 
@@ -301,9 +333,19 @@ bool is_bidirectional(const StackConfig& config);
 /// Whether all layers add to a residual stream (hook_resid_pre), so that a pass can begin at any of them.
 bool has_stream(const StackConfig& config);
 
+/// Whether a pass can begin at layer `i`, from its stream: neither it nor a later layer reads the keys and values of an
+/// earlier one.
+bool can_begin_at(const StackConfig& config, std::size_t i);
+
+/// Elements of a layer's part of the inputs of per-layer embeddings; 0 without them.
+std::int64_t per_layer_width(const StackConfig& config);
+
 /// Whether the rows at every site belong to tokens of one sequence each, in order. Those of an encoder belong to
 /// sources; cells visit the rows of all sequences step by step.
 bool has_sequence_rows(const ModelConfig& config);
+
+/// The end of the name of a layer's scalar (BlockConfig::scalar).
+constexpr std::string_view kScalarName = ".layer_scalar.weight";
 
 /// Whether training never changes the parameter that for_each_param calls `name`.
 bool is_constant(const ModelConfig& config, std::string_view name);

@@ -26,4 +26,10 @@ inline std::int64_t count_params(const ModelConfig& config) {
   return *total;
 }
 
+/// The number of parameters of which a token reads one row alone: those of per-layer embeddings.
+inline std::int64_t count_per_layer_params(const ModelConfig& config) {
+  if (!config.per_layer) return 0;
+  return config.per_layer->vocab_size * per_layer_width(config) * static_cast<std::int64_t>(config.n_layers());
+}
+
 }  // namespace vitrine

@@ -27,4 +27,8 @@ ConfigFacts describe_layer(const StackConfig& stack, std::size_t i);
 /// equal. A config without this field is `absent`.
 std::string first_difference(const ModelConfig& a, const ModelConfig& b);
 
+/// What a model is made of, without sizes: the kinds of its sublayers, and the fields that are not as by default, each
+/// once, with the words of enums: `window`, `qk_norm_over all_heads`.
+std::vector<std::string> mechanisms_of(const ModelConfig& config);
+
 }  // namespace vitrine

@@ -65,6 +65,9 @@ double normal_quantile(double p) {
   return q < 0 ? -x : x;
 }
 
+/// Whether a parameter multiplies what it is a parameter of: 1 leaves it unchanged.
+bool is_factor(std::string_view name) { return name.ends_with(kScalarName) || name.ends_with(".expert_scale.weight"); }
+
 double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
@@ -73,6 +76,7 @@ InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::str
                    const InitOptions& options) {
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
+    if (is_factor(name)) return {1.0};
     if (name.ends_with(".xielu_alpha_p.weight")) return {std::log(std::expm1(0.8))};  // curvatures of 0.8 and 0.8
     if (name.ends_with(".xielu_alpha_n.weight")) return {std::log(std::expm1(0.3))};
     if (name.ends_with(".xielu_beta.weight")) return {0.5};
@@ -91,6 +95,7 @@ InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::str
     return {0, options.embedding_std.value_or(is_scaled ? 1.0 / static_cast<double>(stack.embedding.scale) : unscaled),
             cut};
   }
+  if (name == "per_layer_embed.weight") return {0, 1.0 / static_cast<double>(stack.per_layer->scale), cut};
   if (name.find("rnn.weight_") != std::string_view::npos) {  // as U(±1 / √d_hidden), torch.nn's
     const RecurrentConfig& cell = *recurrent_layer(stack, 0);
     return {0, 1 / std::sqrt(3.0 * static_cast<double>(cell.d_hidden)), cut};

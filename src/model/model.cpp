@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/exchanged.h"
 #include "model/head.h"
 #include "model/sites.h"
 #include "model/stack.h"
@@ -120,24 +121,34 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   const std::span<const std::int32_t> types = config_.encoder ? std::span<const std::int32_t>() : tokens.types;
   const Stack stack = config_.stack();
   if (p.segments.empty()) return;  // the encoder alone
-  Tensor x;
-  if (p.start) {
-    x = p.tensor(p.start->stream.shape);  // a copy, because the blocks overwrite it
-    p.copy(p.start->stream.data, x.count(), x.data);
-    if (p.is_taped()) {
-      p.training.tape->record("input", {}, x, [] {});
-      if (p.start->receive_gradient) p.training.tape->watch(x, p.start->receive_gradient);
-    }
-  } else {
-    x = embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
-  }
-  x = run_stack(p, stack, config_, params_, x, {encoded, source_states, nullptr});
+  const StackInput in =
+      p.start ? input_of_start(p, tokens) : embed_tokens(p, stack, config_, params_, params_.embed, tokens.ids, types);
+  const Tensor x = run_stack(p, stack, config_, params_, in, {encoded, source_states, nullptr});
   if (!p.end) run_head(p, config_, params_, x, tokens.ids);
   for (const Segment& s : p.segments) {
     if (s.cache == nullptr || s.failure || p.shapes_only) continue;
     if (s.source >= 0) s.cache->source()->advance(p.sources[static_cast<std::size_t>(s.source)].length);
     s.cache->advance(s.length);
   }
+}
+
+/// The input of a pass that begins at a later layer. Per-layer embeddings need the tokens, too, outside the pass's taps
+/// and tape.
+StackInput Model::input_of_start(Pass& p, const Tokens& tokens) const {
+  StackInput in;
+  if (config_.per_layer) {
+    const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
+    const Exchanged<Taps*> without_taps(p.taps, nullptr);
+    in = embed_tokens(p, config_.stack(), config_, params_, params_.embed, tokens.ids, tokens.types);
+  }
+  const Tensor& given = p.start->stream;
+  in.stream = p.tensor(given.shape);  // a copy, because the blocks overwrite it
+  p.copy(given.data, given.count(), in.stream.data);
+  if (p.is_taped()) {
+    p.training.tape->record("input", {}, in.stream, [] {});
+    if (p.start->receive_gradient) p.training.tape->watch(in.stream, p.start->receive_gradient);
+  }
+  return in;
 }
 
 Tensor Model::head(Pass& p, const Tensor& rows, std::span<const std::int64_t> numbers) const {
@@ -153,9 +164,9 @@ Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const 
   const StackConfig& c = *config_.encoder;
   const StackParams& w = params_.encoder;
   const Param& table = config_.shared_embedding ? params_.embed : w.embed;
-  Tensor x = embed_tokens(p, Stack::encoder, c, w, table, tokens.source, tokens.types);
+  const StackInput in = embed_tokens(p, Stack::encoder, c, w, table, tokens.source, tokens.types);
   states = make_states(p, Stack::encoder, c);
-  x = run_stack(p, Stack::encoder, c, w, x, {{}, nullptr, states});
+  Tensor x = run_stack(p, Stack::encoder, c, w, in, {{}, nullptr, states});
   if (p.split != nullptr) p.split->share(x);
   for (Segment& s : p.segments) {
     if (s.source >= 0) s.failure = p.sources[static_cast<std::size_t>(s.source)].failure;
@@ -207,6 +218,10 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
         !config_.encoder && p.start->layer >= 0 && p.start->layer <= n_layers &&
         p.start->stream.shape == Shape{row, config_.width_before(static_cast<std::size_t>(p.start->layer))};
     if (!fits) throw BadInput("forward", "expected the stream of {} rows before a layer of at most {}", row, n_layers);
+    if (!can_begin_at(config_, static_cast<std::size_t>(p.start->layer))) {
+      throw Unsupported("forward", "a pass cannot begin at layer {}: later layers read keys and values of earlier ones",
+                        p.start->layer);
+    }
   }
   const StackConfig& typed = config_.encoder ? *config_.encoder : config_;
   const std::size_t n_types = typed.embedding.n_types == 0 ? 0

@@ -67,6 +67,7 @@ class Model {
   void check_source_rows(const Pass& p, const Tokens& tokens) const;
   void check(const LossRequest& loss, std::int64_t rows, std::size_t n_segments) const;
   Tensor encode(Pass& p, const Tokens& tokens, SharedStates& states) const;
+  StackInput input_of_start(Pass& p, const Tokens& tokens) const;
 
   ModelConfig config_;
   ModelParams params_;

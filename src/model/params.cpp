@@ -27,6 +27,11 @@ void list_embedding(ParamList& list, const StackConfig& c, StackParams& w, const
   }
   if (c.embedding.n_types > 0) list.add(w.type_embed, prefix + "type_embed.weight", Shape{c.embedding.n_types, d});
   list.norm(w.embed_norm, prefix + "ln_embed", c.embedding.norm, d);
+  if (!c.per_layer) return;
+  const std::int64_t p = per_layer_width(c), all = p * static_cast<std::int64_t>(c.n_layers());
+  list.add(w.per_layer_embed, prefix + "per_layer_embed.weight", Shape{c.per_layer->vocab_size, all});
+  list.linear(w.per_layer_proj, prefix + "per_layer_proj", all, d, false);
+  list.norm(w.per_layer_norm, prefix + "ln_per_layer", c.per_layer->norm, p);
 }
 
 void list_block(ParamList& list, const BlockConfig& c, BlockParams& w, const std::string& at, const Widths& widths) {
@@ -41,6 +46,7 @@ void list_block(ParamList& list, const BlockConfig& c, BlockParams& w, const std
     list.norm(own.post, ln + "_post", norms.post, widths.stream);
     list.norm(own.sum, ln, norms.sum, widths.stream);
   }
+  if (c.scalar) list.add(w.scalar, at + std::string(kScalarName.substr(1)), Shape{1});
 }
 
 /// The layers of a stack, after its embedding. `source`: the encoder that the stack reads; null: none.

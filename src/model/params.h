@@ -38,6 +38,7 @@ decltype(auto) visit_sublayer(Sublayer& sublayer, SublayerParams& w, Use&& use) 
 
 struct BlockParams {
   std::vector<SublayerParams> sublayers;
+  Param scalar;  ///< `[1]`, if the block has one.
 };
 
 struct StackParams {
@@ -48,7 +49,11 @@ struct StackParams {
   Param pos_embed;          ///< `[first_position + max_seq_len, d_model]`, if there is a table of positions.
   Param type_embed;         ///< `[n_types, d_model]`, if tokens have types.
   NormParams embed_norm;
-  Param rel_bias;  ///< `[n_buckets, n_heads]`, if there is a relative bias.
+  Param per_layer_embed;        ///< `[per_layer.vocab_size, n_layers · p]`, if there are per-layer embeddings of p
+                                ///< elements.
+  LinearParams per_layer_proj;  ///< `[n_layers · p, d_model]`
+  NormParams per_layer_norm;    ///< `[p]`
+  Param rel_bias;               ///< `[n_buckets, n_heads]`, if there is a relative bias.
   std::vector<BlockParams> blocks;
   std::vector<LayerKinds::Params> layers;
   NormParams final_norm;

@@ -1,9 +1,11 @@
 #include "model/stack.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/exchanged.h"
+#include "base/mapped_file.h"
 #include "model/block.h"
 #include "model/finite.h"
 #include "ops/dropout.h"
@@ -43,8 +45,47 @@ Tensor run_layer(Pass& p, const Layer& layer, const Tensor& x) {
   return y;
 }
 
+/// Memory for the keys and values of layer `i`, if later layers read them.
+KeyValueRows memory_for_keys(Pass& p, const StackConfig& c, std::size_t i, std::int64_t n_rows) {
+  for (std::size_t layer = i + 1; layer < c.blocks.size(); ++layer) {
+    const AttentionConfig* const reader = attention_of(c, layer);
+    if (reader == nullptr || reader->kv_layer != static_cast<std::int64_t>(i)) continue;
+    const Shape shape{n_rows, reader->n_kv_heads, reader->head_dim};
+    const Tensor k = p.tensor(shape);
+    return {k, p.tensor(shape)};
+  }
+  return {};
+}
+
+/// That of all layers; empty if none reads the keys and values of another.
+std::vector<KeyValueRows> memory_for_keys(Pass& p, const StackConfig& c, std::int64_t n_rows) {
+  std::vector<KeyValueRows> all;
+  bool any = false;
+  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    all.push_back(memory_for_keys(p, c, i, n_rows));
+    any = any || all.back().k.data != nullptr;
+  }
+  return any ? all : std::vector<KeyValueRows>();
+}
+
+/// Records values that were computed without the tape as inputs of the ops to come.
+void record_input(Pass& p, const Tensor& x) {
+  const bool is_new = p.is_taped() && x.data != nullptr && !p.training.tape->knows(x);
+  if (is_new) p.training.tape->record("input", {}, x, [] {});
+}
+
+/// Gives `made`, which a repeated forward has computed, the gradient of the first forward's value.
+void give_gradient(Pass& p, const Tensor& first, const Tensor& made) {
+  const Tensor dmade = p.grad(made), dfirst = p.grad(first);
+  p.copy(dfirst.data, dfirst.count(), dmade.data);
+}
+
 /// Runs the layer, whose output has rows of `width` elements, and records it as one op (activation checkpointing).
 Tensor run_recomputed(Pass& p, const Layer& layer, const Tensor& x, std::int64_t width) {
+  const auto i = static_cast<std::size_t>(layer.at.layer);
+  const KeyValueRows kept = layer.context.shared.empty() ? KeyValueRows() : layer.context.shared[i];
+  record_input(p, kept.k);
+  record_input(p, kept.v);
   const Tensor y = p.tensor({x.rows(), width});
   {
     const ArenaScope scope(p.arena);
@@ -52,13 +93,18 @@ Tensor run_recomputed(Pass& p, const Layer& layer, const Tensor& x, std::int64_t
     const Tensor made = run_layer(p, layer, x);
     p.copy(made.data, made.count(), y.data);
   }
-  p.training.tape->record("block", {&x, 1}, y, [&p, layer, context = layer.context, x, y] {
+  p.training.tape->record("block", {&x, 1}, y, [&p, layer, i, kept, context = layer.context, x, y] {
     const ArenaScope scope(p.arena);
     const Exchanged recomputing(p.training.recomputing, true);
     const std::size_t mark = p.training.tape->mark();
-    const Tensor made = run_layer(p, {layer.at, layer.c, layer.w, context}, x);
-    const Tensor dmade = p.grad(made), dy = p.grad(y);
-    p.copy(dy.data, dy.count(), dmade.data);
+    StackContext again = context;
+    if (kept.k.data != nullptr) again.shared[i] = memory_for_keys(p, layer.c, i, x.rows());
+    const Tensor made = run_layer(p, {layer.at, layer.c, layer.w, again}, x);
+    give_gradient(p, y, made);
+    if (kept.k.data != nullptr) {
+      give_gradient(p, kept.k, again.shared[i].k);
+      give_gradient(p, kept.v, again.shared[i].v);
+    }
     p.training.tape->unwind(mark);
   });
   return y;
@@ -140,6 +186,37 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   return x;
 }
 
+/// `[T, n_layers · p]`: rows of the table of per-layer embeddings, times its scale. They are read from the mapped file
+/// in groups, whose pages are released: the table takes no memory, however many tokens there are.
+Tensor look_up(Pass& p, const PerLayerInputConfig& c, const Param& table, std::span<const std::int32_t> ids) {
+  constexpr std::size_t kGroup = 64;
+  const EmbedOptions options{c.scale, {}, "per_layer_embed"};
+  if (p.is_taped() || p.shapes_only || p.ledger != nullptr) return embed(p, table, ids, options);
+  const auto size = static_cast<std::size_t>(bytes_of(table.view.dtype, table.shape.count()));
+  const Tensor all = p.tensor({static_cast<std::int64_t>(ids.size()), table.shape[1]});
+  MappedFile::release({table.view.data, size});  // from now on faults read small pages
+  for (std::size_t first = 0; first < ids.size(); first += kGroup) {
+    const ArenaScope scope(p.arena);
+    const Tensor rows = embed(p, table, ids.subspan(first, std::min(kGroup, ids.size() - first)), options);
+    p.copy(rows.data, rows.count(), all.row(static_cast<std::int64_t>(first)));
+    MappedFile::release({table.view.data, size});
+  }
+  return all;
+}
+
+/// `[T, n_layers · p]`: the inputs of per-layer embeddings, from the tokens and the stream x before the first layer.
+Tensor per_layer_inputs(Pass& p, BlockSite at, const StackConfig& c, const StackParams& w,
+                        std::span<const std::int32_t> ids, const Tensor& x) {
+  const PerLayerInputConfig& own = *c.per_layer;
+  const Exchanged<Taps*> without_taps(p.taps, nullptr);
+  const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
+  const Tensor projected = scale(p, own.projection_scale, linear(p, w.per_layer_proj, x));
+  const Shape parts{x.rows(), static_cast<std::int64_t>(c.n_layers()), per_layer_width(c)};
+  const Tensor normed = norm(p, at(norms::embed), own.norm, w.per_layer_norm, projected.reshaped(parts));
+  const Tensor looked_up = look_up(p, own, w.per_layer_embed, ids);
+  return scale(p, own.sum_scale, add(p, normed.reshaped(looked_up.shape), looked_up));
+}
+
 std::size_t as_size(int n) { return static_cast<std::size_t>(n); }
 
 /// The first layer of this process, which receives its stream if it is not 0.
@@ -177,8 +254,17 @@ class BlockFollower {
 
 /// Begins the tape at x, if x was computed without it because nothing before it learns.
 void begin_tape(Pass& p, const Tensor& x) {
-  const bool begins = p.is_taped() && p.training.begin && !p.training.tape->knows(x);
-  if (begins) p.training.tape->record("input", {}, x, [] {});
+  if (p.training.begin) record_input(p, x);
+}
+
+/// The same for what a block reads besides the stream. Its own keys and values are recorded when it keeps them.
+void begin_tape(Pass& p, const StackConfig& c, std::size_t layer, const StackContext& context) {
+  record_input(p, context.per_layer);
+  const AttentionConfig* const attention = attention_of(c, layer);
+  if (attention == nullptr || !attention->kv_layer) return;
+  const KeyValueRows& read = context.shared[static_cast<std::size_t>(*attention->kv_layer)];
+  record_input(p, read.k);
+  record_input(p, read.v);
 }
 
 }  // namespace
@@ -190,26 +276,37 @@ SharedStates make_states(Pass& p, Stack stack, const StackConfig& c) {
   return std::make_shared<const std::vector<LayerStates>>(std::move(states));
 }
 
-Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
-                    std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
+StackInput embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
+                        std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
   const BlockSite at{-1, stack};
   const auto n_rows = static_cast<std::int64_t>(ids.size());
-  if (const int first = first_layer(p, stack); first > 0) return p.tensor({n_rows, c.width_before(as_size(first))});
+  if (const int first = first_layer(p, stack); first > 0) return {p.tensor({n_rows, c.width_before(as_size(first))})};
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   std::vector<std::int32_t> replaced;
   const std::span<const std::int32_t> read = tap_ids(p, at(Site::tokens), c.vocab_size, ids, replaced);
   const Exchanged<Tape*> own_tape(p.training.tape, needs_backward(p, at(Site::embed)) ? p.training.tape : nullptr);
-  if (p.is_taped()) return embed_sum(p, at, c, w, table, read, types);
-  const Tensor x = p.tensor({n_rows, c.width_before(0)});
+  const bool has_per_layer = c.per_layer && !p.ends_before(BlockSite{0, stack}(Site::resid_pre));
+  StackInput in;
+  if (p.is_taped()) {
+    in.stream = embed_sum(p, at, c, w, table, read, types);
+    if (has_per_layer) in.per_layer = per_layer_inputs(p, at, c, w, read, in.stream);
+    return in;
+  }
+  const auto copy_to = [&](const Tensor& to, const Tensor& from) { p.copy(from.data, from.count(), to.data); };
+  in.stream = p.tensor({n_rows, c.width_before(0)});
+  if (has_per_layer) in.per_layer = p.tensor({n_rows, w.per_layer_embed.shape[1]});
   const ArenaScope scope(p.arena);
-  const Tensor sum = embed_sum(p, at, c, w, table, read, types);
-  p.copy(sum.data, sum.count(), x.data);
-  return x;
+  copy_to(in.stream, embed_sum(p, at, c, w, table, read, types));
+  if (has_per_layer) copy_to(in.per_layer, per_layer_inputs(p, at, c, w, read, in.stream));
+  return in;
 }
 
-Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x,
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const StackInput& in,
                  const LayerContext& source) {
+  Tensor x = in.stream;
   StackContext context{source};
+  context.per_layer = in.per_layer;
+  context.shared = memory_for_keys(p, c, x.rows());
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
   const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.n_layers();
   std::size_t layer = as_size(p.start ? p.start->layer : first_layer(p, stack));
@@ -221,10 +318,11 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
     if (p.ends_before(at(Site::resid_pre))) break;
     const bool is_taped = p.is_taped() && needs_backward(p, at(Site::resid_pre));
     const BlockFollower follower(p, at);
-    const AttentionConfig* const attention = attention_of(c, layer);
-    if (attention != nullptr && attention->rope) context.rope.prepare(p, *attention->rope, x.rows(), stack);
+    const RopeConfig* const rope = layer < c.blocks.size() ? rope_of(c.blocks[layer]) : nullptr;
+    if (rope != nullptr) context.rope.prepare(p, *rope, x.rows(), stack);
     if (is_taped) {
       begin_tape(p, x);
+      begin_tape(p, c, layer, context);
       follower.watch_input(x);
       x = p.training.recompute ? run_recomputed(p, own, x, width) : run_layer(p, own, x);
       if (context.last_states != nullptr) p.grad(x);  // the states may have a gradient where the rows have none

@@ -21,19 +21,24 @@ struct Tokens {
   Tokens(const std::vector<std::int32_t>& token_ids) : ids(token_ids) {}
 };
 
-/// The stream before the first block, `[T, width_before(0)]`, from the embedding `table`. Without a tape the blocks
-/// overwrite it.
-Tensor embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
-                    std::span<const std::int32_t> ids, std::span<const std::int32_t> types);
+/// What the first layer of a stack reads.
+struct StackInput {
+  Tensor stream;       ///< `[T, width_before(0)]`; without a tape the blocks overwrite it.
+  Tensor per_layer{};  ///< `[T, n_layers · p]`: the inputs of per-layer embeddings; no data without them.
+};
+
+/// The input of the first block, from the embedding `table`.
+StackInput embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const Param& table,
+                        std::span<const std::int32_t> ids, std::span<const std::int32_t> types);
 
 /// Memory for the last states of all layers of a recurrent stack, which its layers fill. Null for other stacks.
 SharedStates make_states(Pass& p, Stack stack, const StackConfig& c);
 
-/// `[T, output_width]` from the stream x `[T, width_before(0)]` and what the encoder has computed, if there is one.
-/// Without a tape each block overwrites x and releases its arena memory. With a tape all values are kept; with
+/// `[T, output_width]` from the input of the first layer and what the encoder has computed, if there is one.
+/// Without a tape each block overwrites the stream and releases its arena memory. With a tape all values are kept; with
 /// recompute only the stream before each block is kept, and the backward reruns the block. Throws NotFinite as
 /// check_finite does, and Interrupted.
-Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, Tensor x,
+Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& w, const StackInput& in,
                  const LayerContext& context);
 
 }  // namespace vitrine

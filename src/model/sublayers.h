@@ -7,6 +7,8 @@
 #include "model/mixers/attention/attention.h"
 #include "model/mixers/experts/experts.h"
 #include "model/mixers/ffn/ffn.h"
+#include "model/mixers/latent_attention/latent_attention.h"
+#include "model/mixers/per_layer/per_layer.h"
 
 namespace vitrine {
 
@@ -17,6 +19,7 @@ struct KindList {
   using Params = std::variant<typename Kinds::Params...>;
 };
 
-using SublayerKinds = KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig>;
+using SublayerKinds =
+    KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, PerLayerConfig, LatentAttentionConfig>;
 
 }  // namespace vitrine

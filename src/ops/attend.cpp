@@ -18,12 +18,9 @@ namespace {
 using Segments = std::vector<SegmentAttention>;
 using Step = void (SegmentAttention::*)(const Tile&) const;
 
-/// Elements of a query or of a row of z, which share their memory.
-std::int64_t widest(const AttendConfig& c) { return std::max(c.head_dim, c.width_of_values()); }
-
 /// Untapped segments: each tile goes through all four steps while it is in cache. The tiles of all segments are divided
 /// among workers.
-void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments) {
+void run_tiles(Pass& p, std::int64_t wide, const Segments& segments) {
   std::int64_t operations = 0, n_rows = 0, positions = 0;
   for (const SegmentAttention& s : segments) {
     operations += s.operations();
@@ -35,7 +32,7 @@ void run_tiles(Pass& p, const AttendConfig& c, const Segments& segments) {
   const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_workers, 1, Tile::kMaxRows);
 
   const ArenaScope scope(p.arena);
-  const Tensor queries = p.tensor({n_workers, rows, widest(c)});
+  const Tensor queries = p.tensor({n_workers, rows, wide});
   const Tensor strips = p.tensor({n_workers, rows, positions});
   const Tensor factors = p.tensor({n_workers, positions});
   p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -64,15 +61,15 @@ struct BackwardScratch {
   const Pass& pass;
   Tensor queries, strips, capped, dropped, dstrips, transposed, rows;
 
-  BackwardScratch(Pass& p, const AttendConfig& c, std::int64_t n_rows, std::int64_t positions)
+  BackwardScratch(Pass& p, std::int64_t wide, std::int64_t n_rows, std::int64_t positions)
       : pass(p),
-        queries(p.tensor({p.pool.size(), n_rows, widest(c)})),
+        queries(p.tensor({p.pool.size(), n_rows, wide})),
         strips(p.tensor({p.pool.size(), n_rows, positions})),
         capped(p.tensor({p.pool.size(), n_rows, positions})),
         dropped(p.tensor({p.pool.size(), n_rows, positions})),
         dstrips(p.tensor({p.pool.size(), n_rows, positions})),
         transposed(p.tensor({p.pool.size(), n_rows, positions})),
-        rows(p.tensor({p.pool.size(), n_rows, widest(c)})) {}
+        rows(p.tensor({p.pool.size(), n_rows, wide})) {}
 
   Tile tile(int thread) const { return {queries.row(thread), strips.row(thread), pass.scratch(thread)}; }
   GradientTile gradient(int thread) const {
@@ -132,7 +129,7 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
                         const Tensor& dk, const Tensor& dv, const Tensor& bias, const Param* sinks) {
   constexpr std::int64_t kRows = Tile::kMaxRows;
   const ArenaScope scope(p.arena);
-  const BackwardScratch scratch(p, c, kRows, max_positions(segments));
+  const BackwardScratch scratch(p, SegmentAttention::wide(c, dz.shape[2]), kRows, max_positions(segments));
   const Tensor dbiases = zero_biases(p, bias, segments.size()), dsinks = sinks_by_row(p, sinks, dq.rows());
   for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
     const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
@@ -171,9 +168,9 @@ void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments
 // Tapped segments: all strips are stored in `[H, T, S]`, and each step runs over all of them before the next. With a
 // tape each step is an op of its own.
 
-void for_each_strip(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips, Step step) {
+void for_each_strip(Pass& p, const SegmentAttention& s, const Tensor& strips, Step step) {
   const ArenaScope scope(p.arena);
-  const Tensor queries = p.tensor({p.pool.size(), widest(c)});
+  const Tensor queries = p.tensor({p.pool.size(), s.wide()});
   p.parallel_for(s.n_rows(), ExecutionContext::kOperationsPerThread / (s.operations() / s.n_rows() + 1) + 1,
                  [&](std::int64_t begin, std::int64_t end, int thread) {
                    for (std::int64_t row = begin; row < end; ++row) {
@@ -191,7 +188,7 @@ template <class Body>
 void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& strips,
                              const Tensor& dstrips, Body&& body) {
   const ArenaScope scope(p.arena);
-  const BackwardScratch scratch(p, c, 1, s.n_positions());
+  const BackwardScratch scratch(p, s.wide(), 1, s.n_positions());
   for_kv_heads(p, c, {s}, [&](const SegmentAttention&, std::int64_t kv_head, int worker) {
     const std::int64_t n = s.n_rows() / c.n_kv_heads;
     for (std::int64_t row = kv_head * n; row < (kv_head + 1) * n; ++row) {
@@ -208,7 +205,7 @@ void for_each_strip_backward(Pass& p, const AttendConfig& c, const SegmentAttent
 
 Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Tensor& q, const Tensor& k) {
   const Tensor strips = p.tensor({c.n_heads, s.n_rows() / c.n_heads, s.n_positions()});
-  for_each_strip(p, c, s, strips, &SegmentAttention::score);
+  for_each_strip(p, s, strips, &SegmentAttention::score);
   p.record({OpKind::attend_score, &c}, {q, k}, strips, [&p, &c, s, q, k, strips] {
     const Tensor dq = p.grad(q), dk = p.grad(k);
     for_each_strip_backward(
@@ -227,7 +224,7 @@ Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, OpK
     strips = p.tensor(tapped.shape);
     p.copy(tapped.data, tapped.count(), strips.data);
   }
-  for_each_strip(p, c, s, strips, step);
+  for_each_strip(p, s, strips, step);
   std::vector<Tensor> inputs = {tapped};
   if (bias.data != nullptr) inputs.push_back(bias);
   p.record({kind, &c}, inputs, strips, [&p, &c, s, tapped, strips, bias, sinks, backward] {
@@ -297,7 +294,7 @@ std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& 
   tap_strips(p, at, AttentionSite::pattern, segments);
   std::vector<Tensor> patterns;
   for (const TappedSegment& s : segments) {
-    for_each_strip(p, c, s.attention, s.tapped, &SegmentAttention::mix);
+    for_each_strip(p, s.attention, s.tapped, &SegmentAttention::mix);
     patterns.push_back(s.tapped);
   }
   return patterns;
@@ -324,27 +321,28 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
                     const std::vector<KeySource>& sources) {
   const std::vector<Segment>& segments = p.segments_of(at.stack);
   OpCost scores, mix;
-  const auto width = static_cast<double>(c.n_heads * c.head_dim);
-  const std::int64_t value_dim = c.width_of_values();
+  const auto heads = static_cast<double>(c.n_heads);
+  const double key = heads * static_cast<double>(c.head_dim), value = heads * static_cast<double>(z.shape[2]);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Segment& s = segments[i];
     const std::int64_t end = sources[i].n_positions(), first = mask.visible(s.position, end).begin;
     const auto n_keys = static_cast<double>(mask.visible(s.position + s.length - 1, end).end - first);
     const auto rows = static_cast<double>(s.length);
     const double n_stored = (n_keys + rows) * static_cast<double>(c.n_kv_heads);
-    scores.flops += 2 * width * rows * n_keys;
-    scores.visible_flops += 2 * width * mask.count_visible(s.position, s.length, end);
-    scores.maps += static_cast<double>(c.n_heads) * rows * n_keys;
+    const double pairs = rows * n_keys, visible = mask.count_visible(s.position, s.length, end);
+    scores.flops += 2 * key * pairs, mix.flops += 2 * value * pairs;
+    scores.visible_flops += 2 * key * visible, mix.visible_flops += 2 * value * visible;
+    scores.maps += heads * pairs;
     scores.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].keys.type, c.head_dim));
-    mix.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].values.type, value_dim));
+    if (sources[i].value_in_key) continue;  // its row is counted
+    mix.kv_bytes += n_stored * static_cast<double>(kv_row_bytes(sources[i].values.type, z.shape[2]));
   }
   if (c.sink) scores.weights = static_cast<double>(c.n_heads);
-  const double ratio = static_cast<double>(value_dim) / static_cast<double>(c.head_dim);
-  mix.flops = scores.flops * ratio, mix.visible_flops = scores.visible_flops * ratio, mix.maps = scores.maps;
+  mix.maps = scores.maps;
   const auto n_sequences = static_cast<std::int64_t>(sources.size());
   const std::int64_t n = segments[0].length, n_keys = sources[0].n_positions();
   const Shape queries{n_sequences, c.n_heads, n, c.head_dim}, keys{n_sequences, c.n_kv_heads, c.head_dim, n_keys};
-  const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, value_dim};
+  const Shape pattern{n_sequences, c.n_heads, n, n_keys}, values{n_sequences, c.n_kv_heads, n_keys, z.shape[2]};
   p.ledger->enter(OpKind::scores, {&q, 1}, {});
   p.ledger->name(at.cross ? "cross_attn.scores" : "attn.scores", to_string(queries) + " × " + to_string(keys));
   p.ledger->charge(scores);
@@ -387,7 +385,7 @@ void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>
 
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
               const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias, const Param* sink_scores) {
-  const Tensor z = p.tensor({q.rows(), c.n_heads, c.width_of_values()});
+  const Tensor z = p.tensor({q.rows(), c.n_heads, v.data != nullptr ? v.shape[2] : c.width_of_values()});
   Sinks sinks;
   if (c.sink) sinks = {sink_scores, p.vector(*sink_scores), p.tensor({q.rows(), c.n_heads})};
   const auto n_segments = static_cast<int>(sources.size());
@@ -407,7 +405,7 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
   }
   std::vector<Tensor> patterns;
   if (any_tapped) patterns = run_step_by_step(p, at, c, tapped, q, k, bias, sinks.param);
-  run_tiles(p, c, untapped);
+  run_tiles(p, SegmentAttention::wide(c, z.shape[2]), untapped);
   if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
   if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias, sinks.param);
   if (p.ledger != nullptr && !any_tapped) enter_products(p, at, c, mask, q, z, sources);

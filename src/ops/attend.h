@@ -75,6 +75,8 @@ struct KeySource {
   std::int64_t length = 0;
   KvBatch keys, values;        ///< These rows in the types of the cache, integers after KvKernels::rotate.
   std::int64_t n_padding = 0;  ///< Of these rows, the last ones, which are hidden.
+  /// A value is the first so many elements of its key; absent: values have rows of their own.
+  std::optional<std::int64_t> value_in_key{};
 
   std::int64_t n_positions() const { return position + length; }
   KvTypes types() const { return {keys.type, values.type}; }
@@ -82,21 +84,29 @@ struct KeySource {
   KvSpans spans(std::int64_t kv_head) const;
   /// The rows of this pass.
   KvRows own(const KvBatch& batch, std::int64_t kv_head) const;
+  /// Rotates a key of `n` elements, or a query that meets keys: KvKernels::rotate of the whole row, or, if a value is
+  /// its beginning, of the value and of the rest.
+  void rotate_key(const Kernels& kernels, const float* from, std::int64_t n, float* to) const;
 };
 
 /// One source for each segment of the layer's stack: its rows of k and v `[T, n_kv_heads, …]`, rounded to the
 /// types of its cache, or to Pass::kv_types without one. Heads are rotated before they are rounded to integers, which
 /// spreads large elements over the head; queries are rotated alike, and sums of values are rotated back. In
 /// cross-attention k and v are those of the encoder's rows, if the pass has any, and the cache is that of the source.
-std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v);
+/// `kv_layer`: the layer of the cache that has the earlier ones, if it is not that of `at`.
+/// If v begins where k does and is narrower, a value is the beginning of its key, and the cache keeps one row for both,
+/// in the type of keys.
+std::vector<KeySource> key_sources(Pass& p, BlockSite at, const Tensor& k, const Tensor& v,
+                                   std::optional<std::int64_t> kv_layer = {});
 
 /// Appends this pass's keys and values to the caches of the segments, or of their sources.
 void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources);
 
-/// z `[T, n_heads, value_dim]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's
-/// stack. `k` and `v` are the rows that the sources were made from; they receive the gradients, as does `bias`
-/// `[n_heads, 2n − 1]`, if it has data. `sinks`: `[n_heads]`, if the config has one. With a tape, sources must be f32
-/// (else Unsupported) and have no cache. Throws BadInput if a tap attends to a position that has left the cache.
+/// z `[T, n_heads, n]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's stack, whose
+/// values have n elements. `k` and `v` are the rows that the sources were made from, or a copy of them; they receive
+/// the gradients, as does `bias` `[n_heads, 2n − 1]`, if it has data. `sinks`: `[n_heads]`, if the config has one. With
+/// a tape, sources must be f32 (else Unsupported) and have no cache. Throws BadInput if a tap attends to a position
+/// that has left the cache.
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
               const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias = {},
               const Param* sinks = nullptr);

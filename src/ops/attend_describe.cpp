@@ -1,5 +1,5 @@
-// What is said about the steps of attention: q `[T, H, dh]`, k and v `[T, K, dh]`, strips (scores or patterns)
-// `[H, T, S]`. A trace has one segment, so S = T.
+// What is said about the steps of attention: q and k `[T, H or K, dh]`, v and z `[T, K or H, dv]`, strips (scores or
+// patterns) `[H, T, S]`. A trace has one segment, so S = T.
 #include <cmath>
 
 #include "base/math.h"
@@ -12,8 +12,8 @@ namespace {
 /// Where the rows of queries and keys, the strips and their columns begin.
 struct Heads {
   const OpView& v;
+  std::int64_t dh;  // of the rows of queries and keys, or of those of values and z
   const AttendConfig& c = v.config<AttendConfig>();
-  std::int64_t dh = c.head_dim;  // of what the op multiplies: keys, or values
   std::int64_t H = c.n_heads, K = c.n_kv_heads, T = v.trace.n_tokens(), group = H / K;
 
   // For element i of the strips, the row of its query and of its key.
@@ -42,15 +42,15 @@ struct Heads {
 };
 
 OpDescription::Elements score_elements(const OpView& v, std::int64_t i) {
-  const Heads n{v};
+  const Heads n{v, v.input(0).last_size()};
   return {of_input(0, n.query(i), n.dh), of_input(1, n.key(i), n.dh)};
 }
 Cell score_cell(const OpView& v, std::int64_t i) {
-  const Heads n{v};
+  const Heads n{v, v.input(0).last_size()};
   return n.over_elements(v.input(0), v.input(1), i) * Arithmetic(n.c.score_scale);
 }
 Cell score_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Heads n{v};
+  const Heads n{v, v.input(0).last_size()};
   return Arithmetic(n.c.score_scale) *
          (k == 0 ? n.over_keys(v.gradient(), v.input(1), i) : n.over_queries(v.gradient(), v.input(0), i));
 }
@@ -83,19 +83,15 @@ OpDescription::Elements softmax_elements(const OpView& v, std::int64_t i) {
   return {of_input(0, i / n * n, n)};
 }
 
-/// As above, of values.
-Heads heads_of_values(const OpView& v) {
-  Heads n{v};
-  n.dh = n.c.width_of_values();
-  return n;
-}
 OpDescription::Elements mix_elements(const OpView& v, std::int64_t i) {
-  const Heads n = heads_of_values(v);
+  const Heads n{v, v.output().last_size()};
   return {of_input(0, n.strip(i), n.T), of_input(1, n.column(i), n.T, n.K * n.dh)};
 }
-Cell mix_cell(const OpView& v, std::int64_t i) { return heads_of_values(v).over_keys(v.input(0), v.input(1), i); }
+Cell mix_cell(const OpView& v, std::int64_t i) {
+  return Heads{v, v.output().last_size()}.over_keys(v.input(0), v.input(1), i);
+}
 Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Heads n = heads_of_values(v);
+  const Heads n{v, v.output().last_size()};
   return k == 0 ? n.over_elements(v.gradient(), v.input(1), i) : n.over_queries(v.input(0), v.gradient(), i);
 }
 

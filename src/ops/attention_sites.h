@@ -23,6 +23,9 @@ enum class AttentionSite : std::uint8_t {
   k_norm_scale,
   k_norm_normalized,
   k_norm_out,
+  v_norm_scale,
+  v_norm_normalized,
+  v_norm_out,
   rot_q,
   rot_k,
   query_scale,
@@ -73,15 +76,25 @@ inline constexpr auto kAttentionSites = [] {
        kDefault,
        "attn.hook_k",
        {T, K, dh},
-       "keys of this pass, with bias and clip, before their norm and RoPE"},
+       "keys of this pass, with bias and clip, before their norm and RoPE; in a layer that reads those of another: as "
+       "they are read, after both"},
       {SitePlace::mixer, kDefault, "attn.hook_lora_v", {T, K, dh}, "what adapters add to the values", 20},
-      {SitePlace::mixer, kDefault, "attn.hook_v", {T, K, dh}, "values of this pass, with bias and clip"},
+      {SitePlace::mixer,
+       kDefault,
+       "attn.hook_v",
+       {T, K, dh},
+       "values of this pass, with bias and clip, before their norm; in a layer that reads those of another: as they "
+       "are "
+       "read"},
       {SitePlace::mixer, kDefault, "attn.q_norm.hook_scale", {T, Nq, one}, "the divisor of the norm of q"},
       {SitePlace::mixer, kDefault, "attn.q_norm.hook_normalized", {T, Nq, nq}, "normalized, before the weight"},
       {SitePlace::mixer, kDefault, "attn.q_norm.hook_out", {T, Nq, nq}, "after the weight"},
       {SitePlace::mixer, kDefault, "attn.k_norm.hook_scale", {T, Nk, one}, "the divisor of the norm of k"},
       {SitePlace::mixer, kDefault, "attn.k_norm.hook_normalized", {T, Nk, nk}, "normalized, before the weight"},
       {SitePlace::mixer, kDefault, "attn.k_norm.hook_out", {T, Nk, nk}, "after the weight"},
+      {SitePlace::mixer, kDefault, "attn.v_norm.hook_scale", {T, K, one}, "the divisor of the norm of v"},
+      {SitePlace::mixer, kDefault, "attn.v_norm.hook_normalized", {T, K, dh}, "normalized: the norm has no weight"},
+      {SitePlace::mixer, kDefault, "attn.v_norm.hook_out", {T, K, dh}, "the values that attention reads"},
       {SitePlace::mixer, kDefault, "attn.hook_rot_q", {T, H, dh}, "queries after RoPE"},
       {SitePlace::mixer, kDefault, "attn.hook_rot_k", {T, K, dh}, "keys after RoPE"},
       {SitePlace::mixer,
@@ -119,6 +132,8 @@ inline constexpr NormSites kQNorm{AttentionSite::q_norm_scale, AttentionSite::q_
                                   AttentionSite::q_norm_out};
 inline constexpr NormSites kKNorm{AttentionSite::k_norm_scale, AttentionSite::k_norm_normalized,
                                   AttentionSite::k_norm_out};
+inline constexpr NormSites kVNorm{AttentionSite::v_norm_scale, AttentionSite::v_norm_normalized,
+                                  AttentionSite::v_norm_out};
 static_assert(kAttentionSites.size() == static_cast<std::size_t>(AttentionSite::attn_out) + 1);
 
 }  // namespace vitrine

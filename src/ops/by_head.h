@@ -2,6 +2,8 @@
 //
 //   heads_in    y[t, h, o] = Σ_i x[t, h, i] · w[h·m + o, i]      x [T, n, in], w [n·m, in], y [T, n·m]
 //   heads_out   y[t, h, o] = Σ_i x[t, h, i] · w[o, h·m + i]      x [T, n, m], w [out, n·m], y [T, n, out]
+//   heads_rows  y[t, h, i] = Σ_j x[t, h, j] · w[h·step + first + i, j]                     y [T, n, count]
+//               y[t, h, j] = Σ_i x[t, h, i] · w[h·step + first + i, j], if transposed      y [T, n, in]
 //
 // Sums have the order of `linear`: if all heads read the same row, heads_in is bit-identical to linear. The sum of
 // heads_out over heads equals linear except for the order of addition. Weight gradients are summed in token order.
@@ -17,6 +19,19 @@ Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::opti
 /// belongs to the sum of the heads.
 Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x);
 
+/// Which rows of a weight belong to a head: `count`, from h · step + first on.
+struct HeadRows {
+  std::int64_t step, first, count;
+  bool is_transposed = false;
+};
+/// Each head's vectors times its rows of the weight, with what adapters add. If they are multiplied by the transposed
+/// rows, x may have more elements than there are rows, which are not read. Throws Unsupported for adapters with
+/// magnitudes.
+Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tensor& x);
+
+/// `[T, n, count]`: elements of each vector of x `[T, n, d]`, from `first` on; if they take turns, those with even
+/// numbers, then those with odd numbers.
+Tensor part_of_heads(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count, bool takes_turns = false);
 /// `[T, n, d]`: n copies of each row of x `[T, d]`.
 Tensor repeat(Pass& p, const Tensor& x, std::int64_t n);
 /// `[T, n, d]`: every (H / n)-th vector of each row of x `[T, H, d]`, beginning with the first.

@@ -88,6 +88,23 @@ Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor) {
   return y;
 }
 
+Tensor multiply_columns(Pass& p, const Tensor& x, const Param& w) {
+  const Tensor y = p.tensor(x.shape);
+  const std::int64_t n = x.row_size();
+  const float* const factors = p.vector(w);
+  p.for_rows(x.rows(), n, [&](std::int64_t t) { p.kernels.multiply(x.row(t), factors, n, y.row(t)); });
+  p.record(OpKind::multiply_columns, {x}, y, [&p, &w, n, factors, x, y] {  // dx = w · dy, dw = Σ_t x · dy
+    const Tensor dx = p.grad(x), dy = p.grad(y), dw = p.grad(w);
+    p.for_rows(x.rows(), n, [&](std::int64_t t) { p.kernels.multiply_add(factors, dy.row(t), n, dx.row(t)); });
+    if (dw.data == nullptr) return;
+    for (std::int64_t t = 0; t < x.rows() && !p.shapes_only; ++t) {
+      p.kernels.multiply_add(x.row(t), dy.row(t), n, dw.data);
+    }
+  });
+  if (p.ledger != nullptr) p.ledger->reads(w);
+  return y;
+}
+
 Tensor hadamard(Pass& p, const Tensor& a, const Tensor& b) {
   check_same_shape("hadamard", a, b);
   const Tensor y = p.tensor(a.shape);
@@ -208,6 +225,19 @@ Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t coun
   return y;
 }
 
+Tensor columns(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count) {
+  const Tensor y = p.tensor({x.rows(), count});
+  p.for_rows(x.rows(), count, [&](std::int64_t t) { std::copy_n(x.row(t) + first, count, y.row(t)); });
+  p.record(OpKind::columns, {x}, y, [&p, first, count, x, y] {  // dx[first + i] = dy[i]
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    p.for_rows(y.rows(), count, [&](std::int64_t t) {
+      float* const to = dx.row(t) + first;
+      p.kernels.add(to, dy.row(t), count, to);
+    });
+  });
+  return y;
+}
+
 namespace {
 
 Arithmetic activated(Activation activation, const Arithmetic& z) {
@@ -300,6 +330,8 @@ constexpr OpDescription gated_op{
 constexpr OpDescription sigmoid_op{kElementwise, {"$y = {1}/{1 + exp(−x)}"}, {"d$y · y · (1 − y)"}};
 constexpr OpDescription multiply_rows_op{
     kElementwise, {"$y_{t,i} = f_{t} · x_{t,i}"}, {"f_{t} · d$y_{t,i}", nullptr, "Σ_{i} d$y_{t,i} · x_{t,i}"}};
+constexpr OpDescription multiply_columns_op{
+    kElementwise, {"$y_{t,i} = x_{t,i} · w_{i}"}, {"w_{i} · d$y_{t,i}"}, {"Σ_{t} x_{t,i} · d$y_{t,i}"}};
 constexpr OpDescription hadamard_op{
     kElementwise, {"$y = $a · $b", hadamard_cell, same_element}, {"$b · d$y", hadamard_gradient_cell, "$a · d$y"}};
 constexpr OpDescription add_op{

@@ -25,6 +25,8 @@ Tensor activate(Pass& p, Activation activation, const Tensor& x);
 Tensor sigmoid(Pass& p, const Tensor& x);
 /// Multiplies row t of x by the number factor[t]; `factor` is `[T, 1]`.
 Tensor multiply_rows(Pass& p, const Tensor& x, const Tensor& factor);
+/// Multiplies column i of x `[T, n]` by w[i].
+Tensor multiply_columns(Pass& p, const Tensor& x, const Param& w);
 /// a · b, element by element; both have the same shape.
 Tensor hadamard(Pass& p, const Tensor& a, const Tensor& b);
 /// act(gate) · up: a gated linear unit (Shazeer 2020). The activated gate is rounded before the product.
@@ -44,5 +46,7 @@ Tensor concat(Pass& p, const Tensor& a, const Tensor& b);
 Tensor stack(Pass& p, std::span<const Tensor> parts);
 /// Rows [first, first + count) of x: a view, or, with a tape, a copy with its own gradient.
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count);
+/// Columns [first, first + count) of x `[T, n]`: a copy.
+Tensor columns(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count);
 
 }  // namespace vitrine

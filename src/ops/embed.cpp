@@ -70,7 +70,7 @@ Tensor embed(Pass& p, const Param& table, std::span<const std::int32_t> ids, con
   }
   const Tensor x = p.tensor({n_rows, d});
   p.for_rows(n_rows, d, [&](std::int64_t t) {
-    p.widen(table.view.at(ids[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
+    p.widen(table.view, ids[static_cast<std::size_t>(t)], d, x.row(t));
     if (o.scale != 1.0f) p.kernels.scale(x.row(t), d, o.scale, x.row(t));
   });
   std::vector<std::int32_t> rows;  // for the backward
@@ -93,9 +93,7 @@ Tensor embed_positions(Pass& p, const Param& table, std::span<const std::int32_t
     }
   }
   const Tensor x = p.tensor({static_cast<std::int64_t>(ids.size()), d});
-  p.for_rows(x.rows(), d, [&](std::int64_t t) {
-    p.widen(table.view.at(at[static_cast<std::size_t>(t)], 0), table.view.dtype, d, x.row(t));
-  });
+  p.for_rows(x.rows(), d, [&](std::int64_t t) { p.widen(table.view, at[static_cast<std::size_t>(t)], d, x.row(t)); });
   std::vector<std::int32_t> rows;  // for the backward; like PyTorch's padding_idx, the row before the first has none
   if (p.is_taped()) {
     for (const std::int64_t row : at) rows.push_back(row < o.first ? kNoRow : static_cast<std::int32_t>(row));

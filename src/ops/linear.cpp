@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kUninterrupted = std::int64_t{1} << 30;  // operations between two checks of the interrupt
 constexpr std::int64_t kBlock = 48;                             // rows of w that justify a kernel call
 constexpr std::int64_t kPartSize = std::size(RoundedPart{}.q);
+constexpr std::int64_t kColumnsAtOnce = 16;             // of a transposed weight that are widened at once
 constexpr std::int64_t kPanel = std::int64_t{1} << 16;  // floats of a dequantized panel: 256 KiB
 
 /// How the rows of a weight are divided: into multiples of `unit`, at most `most` at a time. A panel of a quantized
@@ -20,19 +21,19 @@ struct Division {
   std::int64_t unit, most;
 
   explicit Division(const MatrixView& weight) : unit(1), most(weight.rows) {
-    if (!is_blocks(weight.dtype)) return;
-    if (weight.col_stride != 1) unit = block_size(weight.dtype).elements;
+    if (!is_quantized(weight.dtype)) return;
+    if (weight.col_stride != 1) unit = is_blocks(weight.dtype) ? block_size(weight.dtype).elements : kColumnsAtOnce;
     most = std::max(weight.col_stride != 1 ? unit : kBlock, kPanel / weight.cols / unit * unit);
   }
 };
 
 /// The weight in a type that the kernels accept: itself, or, if it is quantized, its elements as floats in `panel`.
 MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
-  if (!is_blocks(weight.dtype)) return weight;
+  if (!is_quantized(weight.dtype)) return weight;
   const bool is_transposed = weight.col_stride != 1;
   const MatrixView stored = is_transposed ? transposed(weight) : weight;
   for (std::int64_t r = 0; r < stored.rows; ++r) {
-    p.widen(stored.at(r, 0), stored.dtype, stored.cols, panel + r * stored.cols);
+    p.widen(stored, r, stored.cols, panel + r * stored.cols);
   }
   const MatrixView floats = view_of(panel, stored.rows, stored.cols, stored.cols);
   return is_transposed ? transposed(floats) : floats;
@@ -181,7 +182,7 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
   const Division division(weight);
   const std::int64_t most = std::min(division.most, max_rows(operations, kBlock * division.unit));
   const Tensor panels =
-      is_blocks(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
+      is_quantized(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
   for_ranges(p, weight.rows, division.unit, most, operations, [&](std::int64_t first, std::int64_t count, int thread) {
     float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
     const MatrixView w = multipliable(p, weight.row_range(first, count), panel);
@@ -206,7 +207,7 @@ Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
     });
     return y;
   }
-  const RoundedPart* const parts = rounded(p, view_of(x.data, n_rows, weight.cols, weight.cols), weight.dtype);
+  const RoundedPart* const parts = rounded(p, view_of(x.data, n_rows, weight.cols, weight.cols), DType::q8_0);
   p.for_rows(x.count() / kPartSize, kPartSize, [&](std::int64_t i) {
     for (std::int64_t k = 0; k < kPartSize; ++k) {
       y.data[i * kPartSize + k] = parts[i].scale * static_cast<float>(parts[i].q[k]);

@@ -4,7 +4,7 @@
 //   dx[t, i] += Σ_o dy[t, o] · w[o, i]
 //   dw[o, i] += Σ_t dy[t, o] · x[t, i]            db[o] += Σ_t dy[t, o]
 //
-// A quantized weight is multiplied as integers by x rounded to 8 bits (BlockKernels), if Pass::compute is not f32 and
+// A weight in blocks is multiplied as integers by x rounded to 8 bits (BlockKernels), if Pass::compute is not f32 and
 // there is no tape. A bf16 weight is multiplied by x rounded to bfloat16 (PairKernels), if Pass::compute is bf16 and
 // there is no tape. Otherwise a weight is multiplied as float32. If it is quantized, it is dequantized in panels and
 // multiplied as float32, with the bits of the product with the whole dequantized weight. Gradients flow through it to
@@ -48,7 +48,7 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
 /// rounded to 8 bits; if it computes with bfloat16 numbers, x rounded to them; else x itself.
 Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight);
 inline MatrixView transposed(const MatrixView& m) {
-  return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride};
+  return {m.data, m.dtype, m.cols, m.rows, m.col_stride, m.row_stride, m.scales.transposed()};
 }
 
 }  // namespace vitrine

@@ -31,8 +31,7 @@ Tensor relative_bias(Pass& p, const RelativeBiasConfig& c, const Param& table, S
 
   const Tensor bias = p.tensor({n_heads, n_distances});
   const Tensor row = p.tensor({c.n_buckets, n_heads});
-  p.for_rows(c.n_buckets, n_heads,
-             [&](std::int64_t b) { p.widen(table.view.at(b, 0), table.view.dtype, n_heads, row.row(b)); });
+  p.for_rows(c.n_buckets, n_heads, [&](std::int64_t b) { p.widen(table.view, b, n_heads, row.row(b)); });
   p.for_rows(n_heads, n_distances, [&](std::int64_t h) {
     for (std::int64_t i = 0; i < n_distances; ++i) bias.row(h)[i] = row.row(buckets[static_cast<std::size_t>(i)])[h];
   });

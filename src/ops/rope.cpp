@@ -90,6 +90,12 @@ struct Scaler {
         static_cast<float>(theta) * static_cast<float>(math::pow(static_cast<double>(growth), exponent));
     return Scaler{static_cast<double>(grown), dim, length}(std::monostate{});
   }
+
+  std::vector<float> operator()(const ProportionalScaling& s) const {
+    return of_each([&](float w, std::size_t i) {
+      return static_cast<std::int64_t>(i) < s.n_rotated ? 1.0f / w / static_cast<float>(s.factor) : 0.0f;
+    });
+  }
 };
 
 }  // namespace

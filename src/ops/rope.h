@@ -12,7 +12,7 @@
 // token of a sequence uses the frequencies of its planned length (Segment::planned_length). A text that is fed in
 // chunks through a cache of its length therefore gives the same bits as the text in one pass.
 // Sources: Su et al. 2021, "RoFormer"; scaling: Chen et al. 2023 (linear), Llama 3.1's release (llama3), Peng et al.
-// 2023 (YaRN), Ding et al. 2024 (LongRoPE).
+// 2023 (YaRN), Ding et al. 2024 (LongRoPE), Gemma Team 2026 (proportional).
 #pragma once
 
 #include <array>
@@ -81,8 +81,19 @@ struct DynamicNtkScaling {
   bool operator==(const DynamicNtkScaling&) const = default;
 };
 
-using RopeScaling =
-    std::variant<std::monostate, LinearScaling, Llama3Scaling, YarnScaling, LongRopeScaling, DynamicNtkScaling>;
+/// Proportional RoPE: the first pairs have the frequencies of the whole head, divided by `factor`, and the
+/// others do not rotate: their frequency is 0.
+struct ProportionalScaling {
+  static constexpr std::string_view kName = "proportional";
+
+  double factor = 1;
+  std::int64_t n_rotated = 0;  ///< Pairs.
+
+  bool operator==(const ProportionalScaling&) const = default;
+};
+
+using RopeScaling = std::variant<std::monostate, LinearScaling, Llama3Scaling, YarnScaling, LongRopeScaling,
+                                 DynamicNtkScaling, ProportionalScaling>;
 
 struct RopeConfig {
   enum class Layout : std::uint8_t { halves, interleaved };
@@ -129,12 +140,17 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"factor", "of theta's growth beyond the original context"}, c.factor);
   visit(Field{"original_max_seq_len", "tokens"}, c.original_max_seq_len);
 }
+template <ConfigOf<ProportionalScaling> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"factor", "divides all frequencies"}, c.factor);
+  visit(Field{"n_rotated", "pairs that rotate; the others have frequency 0"}, c.n_rotated);
+}
 
 constexpr std::array<std::string_view, 2> words(RopeConfig::Layout) { return {"halves", "interleaved"}; }
 template <ConfigOf<RopeConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"theta", "base of the frequencies"}, c.theta);
-  visit(Field{"dim", "elements of a head that are rotated"}, c.dim);
+  visit(Field{"dim", "elements of a head that are rotated", "`head_dim`"}, c.dim);
   visit(Field{"layout", "which elements are pairs"}, c.layout);
   visit(Field{"scaling", "of the frequencies, for long contexts"}, c.scaling);
   visit(Field{"magnitude", "factor of cos and sin"}, c.magnitude);

@@ -35,9 +35,11 @@ struct RouterConfig {
   std::int64_t groups = 1;      ///< Of consecutive experts, equally many in each.
   std::int64_t top_groups = 1;  ///< A token's experts are all in so many groups.
   GroupRank group_rank = GroupRank::largest;
-  float eps = 0;    ///< Added to the sum by which shares are divided.
-  float min = 0;    ///< The least of that sum.
-  float scale = 1;  ///< Of the shares.
+  float eps = 0;              ///< Added to the sum by which shares are divided.
+  float min = 0;              ///< The least of that sum.
+  float scale = 1;            ///< Of the shares.
+  float input_scale = 1;      ///< Factor of what the router reads.
+  bool expert_scale = false;  ///< A number for each expert that multiplies its share.
 
   bool operator==(const RouterConfig&) const = default;
 };
@@ -59,6 +61,8 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"eps", "added to the sum by which the weights are divided"}, c.eps);
   visit(Field{"min", "the least of that sum"}, c.min);
   visit(Field{"scale", "factor of the weights"}, c.scale);
+  visit(Field{"input_scale", "factor of what the router reads", {}, false}, c.input_scale);
+  visit(Field{"expert_scale", "a number for each expert that multiplies its weight", {}, false}, c.expert_scale);
 }
 
 /// `[T, E]`: the softmax of each row.

@@ -16,7 +16,7 @@ Tensor transposed_copy(Pass& p, const MatrixView& w) {
     const std::int64_t first = block * kColumns, n = std::min(kColumns, w.cols - first);
     float row[kColumns];
     for (std::int64_t i = 0; i < w.rows; ++i) {
-      p.widen(w.at(i, first), w.dtype, n, row);
+      p.widen(w.col_range(first, n), i, n, row);
       for (std::int64_t j = 0; j < n; ++j) copy.row(first + j)[i] = row[j];
     }
   });

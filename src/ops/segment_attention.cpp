@@ -55,29 +55,29 @@ Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float ne
   return range;
 }
 
-/// to[s] += Σ_row strips[row, s] · rows[row] for the tile's columns s, in ascending order of rows. `to` has the shape
-/// of k.
-void SegmentAttention::add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
-                                      const Tensor& to) const {
-  const std::int64_t n = tile.columns.size(), dh = to.shape[2];
+/// to[s] += Σ_row strips[row, s] · d.rows[row] for the tile's columns s, in ascending order of rows. `to` is the
+/// gradient of k or of v, of whose heads the first `n_columns` elements change.
+void SegmentAttention::add_transposed(const Tile& tile, const float* strips, const GradientTile& d,
+                                      std::int64_t n_columns, const Tensor& to) const {
+  const std::int64_t n = tile.columns.size();
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    for (std::int64_t s = 0; s < n; ++s) transposed[s * tile.rows + row] = strips[row * n + s];
+    for (std::int64_t s = 0; s < n; ++s) d.transposed[s * tile.rows + row] = strips[row * n + s];
   }
-  float* const first = to.row(source_.first_row + tile.columns.begin) + kv_head(tile.first_row) * dh;
-  p_.kernels.weighted_rows(transposed, tile.rows, n, view_of(rows, tile.rows, dh, dh), first, c_.n_kv_heads * dh);
-}
-
-/// Copies a head's query or z between its tensor and a tile: rotated, if it meets rotated keys or values.
-void SegmentAttention::copy_head(KvType type, const float* from, std::int64_t n, float* to) const {
-  if (is_integer(type)) return p_.kernels.kv.rotate(from, n, to);
-  std::copy_n(from, n, to);
+  float* const first = to.row(source_.first_row + tile.columns.begin) + kv_head(tile.first_row) * to.shape[2];
+  p_.kernels.weighted_rows(d.transposed, tile.rows, n, view_of(d.rows, tile.rows, n_columns, wide()), first,
+                           to.row_size());
 }
 
 /// strip = q·k · score_scale; −∞ for positions that have left the cache.
 void SegmentAttention::score(const Tile& tile) const {
-  const std::int64_t dh = c_.head_dim;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    copy_head(source_.keys.type, head_of(q_, tile.first_row + row), dh, tile.queries + row * dh);
+    const float* const query = head_of(q_, tile.first_row + row);
+    float* const to = tile.queries + row * wide();
+    if (is_integer(source_.keys.type)) {
+      source_.rotate_key(p_.kernels, query, c_.head_dim, to);
+    } else {
+      std::copy_n(query, c_.head_dim, to);
+    }
   }
   const Positions held = {std::max(tile.keys.first_position(), tile.columns.begin), tile.columns.end};
   const KvSpans spans = tile.keys.within(held.begin, held.end);
@@ -85,7 +85,7 @@ void SegmentAttention::score(const Tile& tile) const {
     const KvSpan span = *next;
     if (++next != spans.end() && tile.rows < Tile::kMaxRows) prefetch_start(next->keys);  // few rows wait for memory
     float* const first = tile.strips + (span.first_position - tile.columns.begin);
-    p_.kernels.kv.score(tile.queries, dh, tile.rows, span.keys, first, tile.columns.size(), tile.scratch);
+    p_.kernels.kv.score(tile.queries, wide(), tile.rows, span.keys, first, tile.columns.size(), tile.scratch);
   }
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     float* const first_held = tile.strip(row) + (held.begin - tile.columns.begin);
@@ -100,14 +100,14 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
   const std::int64_t dh = c_.head_dim, n = tile.columns.size();
   p_.kernels.scale(d.strips, tile.rows * n, c_.score_scale, d.strips);
   const KvRows keys = source_.own(source_.keys, kv_head(tile.first_row)).range(tile.columns.begin, n);
-  std::fill_n(d.rows, tile.rows * dh, 0.0f);
-  p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view(), d.rows, dh);
+  std::fill_n(d.rows, tile.rows * wide(), 0.0f);
+  p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view(), d.rows, wide());
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    float* const to = head_of(dq, tile.first_row + row);
-    p_.kernels.add(to, d.rows + row * dh, dh, to);
-    std::copy_n(head_of(q_, tile.first_row + row), dh, d.rows + row * dh);
+    float *const to = head_of(dq, tile.first_row + row), *const own = d.rows + row * wide();
+    p_.kernels.add(to, own, dh, to);
+    std::copy_n(head_of(q_, tile.first_row + row), dh, own);
   }
-  add_transposed(tile, d.strips, d.rows, d.transposed, dk);
+  add_transposed(tile, d.strips, d, dh, dk);
 }
 
 /// strip = softcap · tanh((strip + biases) / softcap) at visible positions, −∞ elsewhere.
@@ -201,11 +201,11 @@ void SegmentAttention::softmax_backward(const Tile& tile, const GradientTile& d)
 
 /// z += Σ_s strip[s] · v[s] over the positions of `range`, for `rows` rows of the tile from `row` on.
 void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const {
-  const std::int64_t dh = c_.width_of_values(), n_columns = tile.columns.size();
+  const std::int64_t n_columns = tile.columns.size();
   if (range.size() <= 0) return;
   for (const KvSpan& span : tile.keys.within(range.begin, range.end)) {
     const float* const weights = tile.strip(row) + (span.first_position - tile.columns.begin);
-    p_.kernels.kv.mix(weights, n_columns, rows, span.values, tile.queries + row * dh, dh);
+    p_.kernels.kv.mix(weights, n_columns, rows, span.values, tile.queries + row * wide(), wide());
   }
 }
 
@@ -213,7 +213,6 @@ void SegmentAttention::mix_part(const Tile& tile, std::int64_t row, std::int64_t
 /// summed for all rows at once. The other positions, before and after these, are added row by row. So the sum of a row
 /// does not depend on the other rows.
 void SegmentAttention::mix(const Tile& tile) const {
-  const std::int64_t dh = c_.width_of_values();
   Positions ranges[Tile::kMaxRows], shared = tile.columns;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     ranges[row] = support(tile, row, 0.0f);
@@ -224,26 +223,32 @@ void SegmentAttention::mix(const Tile& tile) const {
     shared = {std::max(shared.begin, ranges[row].begin), std::min(shared.end, ranges[row].end)};
   }
   shared.end = std::max(shared.begin, shared.end);
-  std::fill(tile.queries, tile.queries + tile.rows * dh, 0.0f);
+  std::fill_n(tile.queries, tile.rows * wide(), 0.0f);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     mix_part(tile, row, 1, {ranges[row].begin, std::min(shared.begin, ranges[row].end)});
   }
   mix_part(tile, 0, tile.rows, shared);
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     mix_part(tile, row, 1, {std::max(shared.end, ranges[row].begin), ranges[row].end});
-    copy_head(source_.values.type, tile.queries + row * dh, dh, head_of(z_, tile.first_row + row));
+    const float* const z = tile.queries + row * wide();
+    float* const to = head_of(z_, tile.first_row + row);
+    if (is_integer(source_.values.type)) {
+      p_.kernels.kv.rotate(z, value_dim_, to);
+    } else {
+      std::copy_n(z, value_dim_, to);
+    }
   }
 }
 
 /// dstrip[s] = dz · v[s], dv[s] += Σ strip[s] · dz
 void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const {
-  const std::int64_t dh = c_.width_of_values(), n = tile.columns.size();
+  const std::int64_t n = tile.columns.size();
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    std::copy_n(head_of(dz, tile.first_row + row), dh, d.rows + row * dh);
+    std::copy_n(head_of(dz, tile.first_row + row), value_dim_, d.rows + row * wide());
   }
   const KvRows values = source_.own(source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
-  p_.kernels.matmul(d.rows, dh, tile.rows, values.view(), d.strips, n, tile.scratch);
-  add_transposed(tile, tile.strips, d.rows, d.transposed, dv);
+  p_.kernels.matmul(d.rows, wide(), tile.rows, values.view(), d.strips, n, tile.scratch);
+  add_transposed(tile, tile.strips, d, value_dim_, dv);
 }
 
 }  // namespace vitrine

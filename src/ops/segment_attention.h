@@ -1,6 +1,7 @@
 // Attention of one segment: four steps that each work on a tile of strips (ops/attend.h), and their backward.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 #include "ops/attend.h"
@@ -12,7 +13,7 @@ namespace vitrine {
 struct Tile {
   static constexpr std::int64_t kMaxRows = 16;
 
-  float* queries = nullptr;  // scratch [rows, …]; holds the queries, then z
+  float* queries = nullptr;  // scratch [rows, wide]; holds the queries, then z
   float* strips = nullptr;   // [rows, columns]
   float* scratch = nullptr;  // of one thread, for the kernels
   // Rows are ordered as [n_kv_heads][T][heads of the group], so that a tile shares its keys.
@@ -35,7 +36,7 @@ struct Sinks {
 struct GradientTile {
   float* strips = nullptr;      // [rows, columns]
   float* transposed = nullptr;  // scratch [columns, rows]
-  float* rows = nullptr;        // scratch [rows, …]
+  float* rows = nullptr;        // scratch [rows, wide]
   Tensor bias{};                // of the relative bias, summed over the tiles of a segment
   Tensor sinks{};               // of the sinks by each row: [T, n_heads]
 };
@@ -57,13 +58,18 @@ class SegmentAttention {
         group_(c.n_heads / c.n_kv_heads),
         source_(source),
         bias_(bias),
+        value_dim_(z.shape[2]),
         sinks_(sinks) {}
 
   const Segment& segment() const { return s_; }
 
+  /// Elements from one row of a tile's scratch to the next: of a key, or of a value if that is larger.
+  static std::int64_t wide(const AttendConfig& c, std::int64_t value_dim) { return std::max(c.head_dim, value_dim); }
+  std::int64_t wide() const { return wide(c_, value_dim_); }
+
   std::int64_t n_rows() const { return c_.n_heads * s_.length; }
   std::int64_t n_positions() const { return source_.n_positions(); }
-  std::int64_t operations() const { return n_rows() * n_positions() * (c_.head_dim + c_.width_of_values() + 16); }
+  std::int64_t operations() const { return n_rows() * n_positions() * (c_.head_dim + value_dim_ + 16); }
   std::int64_t n_tiles(std::int64_t rows) const { return c_.n_kv_heads * tiles_per_kv_head(rows); }
   std::int64_t tiles_per_kv_head(std::int64_t rows) const { return (group_ * s_.length + rows - 1) / rows; }
   /// The offset of a row's strip in `[H, T, S]`.
@@ -94,7 +100,7 @@ class SegmentAttention {
   std::int64_t kv_head(std::int64_t row) const { return row / (group_ * s_.length); }
   std::int64_t token(std::int64_t row) const { return row / group_ % s_.length; }
   std::int64_t head(std::int64_t row) const { return kv_head(row) * group_ + row % group_; }
-  /// The row's head in a tensor `[T, n_heads, width]`.
+  /// The row's head in a tensor `[T, n_heads, n]`.
   float* head_of(const Tensor& x, std::int64_t row) const {
     return x.row(s_.first_row + token(row)) + head(row) * x.shape[2];
   }
@@ -103,14 +109,13 @@ class SegmentAttention {
   /// Divides exp(score − largest), which it replaces scores by, by their sum with the sink's.
   void normalize(std::int64_t row, float* scores, std::int64_t n) const;
   Positions visible(std::int64_t row) const;
-  void copy_head(KvType type, const float* from, std::int64_t n, float* to) const;
   /// The elements of `bias`, or of its gradient, at the distances from a row's query to `range`.
   float* bias_of(const Tensor& bias, std::int64_t row, Positions range) const {
     return bias.row(head(row)) + (range.begin - (s_.position + token(row)) + bias.row_size() / 2);
   }
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
   void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const;
-  void add_transposed(const Tile& tile, const float* strips, const float* rows, float* transposed,
+  void add_transposed(const Tile& tile, const float* strips, const GradientTile& d, std::int64_t n_columns,
                       const Tensor& to) const;
 
   Pass& p_;
@@ -123,6 +128,7 @@ class SegmentAttention {
   std::int64_t group_;
   KeySource source_;
   Tensor bias_;
+  std::int64_t value_dim_;
   Sinks sinks_;
 };
 

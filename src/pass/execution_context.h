@@ -42,8 +42,8 @@ struct ExecutionContext {
     if (!shapes_only) std::fill_n(x.data, x.count(), value);
     return x;
   }
-  /// Converts `n` stored elements (whole blocks if the format has blocks) to floats, exactly.
-  void widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const;
+  /// Converts the first n elements of a row of w to floats (kernels/widen_row.h).
+  void widen(const MatrixView& w, std::int64_t row, std::int64_t n, float* y) const;
   /// A vector parameter as floats: the stored elements if they are aligned f32, else a widened copy in the arena.
   const float* vector(const Param& param);
   void copy(const float* from, std::int64_t n, float* to) {

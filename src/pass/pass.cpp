@@ -1,7 +1,7 @@
 #include "pass/pass.h"
 
 #include "base/error.h"
-#include "quant/block_format.h"
+#include "kernels/widen_row.h"
 
 namespace vitrine {
 
@@ -33,9 +33,8 @@ void ExecutionContext::check_interrupt() const {
   if (poll != nullptr) poll->poll();
 }
 
-void ExecutionContext::widen(const std::byte* x, DType dtype, std::int64_t n, float* y) const {
-  if (is_blocks(dtype)) return dequantize_row(dtype, x, n, y);
-  kernels.widen(x, dtype, n, y);
+void ExecutionContext::widen(const MatrixView& w, std::int64_t row, std::int64_t n, float* y) const {
+  widen_row(kernels, w, row, n, y);
 }
 
 const float* ExecutionContext::vector(const Param& param) {
@@ -44,7 +43,7 @@ const float* ExecutionContext::vector(const Param& param) {
     return reinterpret_cast<const float*>(param.view.data);
   }
   float* widened = arena.tensor({param.view.cols}).data;
-  if (!shapes_only) widen(param.view.data, param.view.dtype, param.view.cols, widened);
+  if (!shapes_only) widen(param.view, 0, param.view.cols, widened);
   return widened;
 }
 

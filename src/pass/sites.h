@@ -58,6 +58,11 @@ enum class SitePlace : std::uint8_t {
   ffn,
   ffn_post_norm,
   ffn_output,
+  ple_stream,
+  ple_input,
+  ple,
+  ple_post_norm,
+  ple_output,
   block_output,
   final_norm,
   head,
@@ -118,6 +123,10 @@ class Site {
     ln2_post_scale,
     ln2_post_normalized,
     ln2_post_out,
+    resid_mid_ple,
+    ln3_post_scale,
+    ln3_post_normalized,
+    ln3_post_out,
     resid_post,
     post_scale,
     post_normalized,
@@ -197,6 +206,18 @@ inline constexpr auto kSharedSites = [] {
       {SitePlace::ffn_post_norm, kDefault, "ln{m}_post.hook_scale", {T, one}, "the divisor of the norm after the MLP"},
       {SitePlace::ffn_post_norm, kDefault, "ln{m}_post.hook_normalized", {T, d}, "normalized, before the weight"},
       {SitePlace::ffn_post_norm, kDefault, "ln{m}_post.hook_out", {T, d}, "after the weight"},
+      {SitePlace::ple_stream,
+       kDefault,
+       "hook_resid_mid_ple",
+       {T, d},
+       "the stream between MLP and per-layer embedding; only in blocks with one"},
+      {SitePlace::ple_post_norm,
+       kDefault,
+       "ln3_post.hook_scale",
+       {T, one},
+       "the divisor of the norm after the per-layer embedding"},
+      {SitePlace::ple_post_norm, kDefault, "ln3_post.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::ple_post_norm, kDefault, "ln3_post.hook_out", {T, d}, "after the weight"},
       {SitePlace::block_output, kDefault, "hook_resid_post", {T, d}, "the residual stream after the block", 90},
       {SitePlace::block_output, kDefault, "ln{m}.hook_scale", {T, one}, "the divisor of a norm of resid_post"},
       {SitePlace::block_output, kDefault, "ln{m}.hook_normalized", {T, d}, "normalized, before the weight"},
@@ -276,6 +297,7 @@ inline constexpr NormSites ln1_post{Site::ln1_post_scale, Site::ln1_post_normali
 inline constexpr NormSites mid{Site::mid_scale, Site::mid_normalized, Site::mid_out};
 inline constexpr NormSites ln2{Site::ln2_scale, Site::ln2_normalized, Site::ln2_out};
 inline constexpr NormSites ln2_post{Site::ln2_post_scale, Site::ln2_post_normalized, Site::ln2_post_out};
+inline constexpr NormSites ln3_post{Site::ln3_post_scale, Site::ln3_post_normalized, Site::ln3_post_out};
 inline constexpr NormSites post{Site::post_scale, Site::post_normalized, Site::post_out};
 inline constexpr NormSites final{Site::final_scale, Site::final_normalized, Site::final_out};
 inline constexpr NormSites head{Site::head_scale, Site::head_normalized, Site::head_out};

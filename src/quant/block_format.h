@@ -22,11 +22,15 @@ struct BlockFormat {
   bool (*quantize)(const float* x, std::byte* block);
 };
 
+/// All but mxfp4_pairs, whose blocks are in two places.
 std::span<const BlockFormat> all_block_formats();
 /// Throws InternalError if `dtype` is not a block format.
 const BlockFormat& block_format(DType dtype);
 
-/// Converts a row of `n` elements, whole blocks, to floats.
-void dequantize_row(DType dtype, const std::byte* x, std::int64_t n, float* y);
+/// Converts a row of `n` elements, whole blocks, to floats. `exponents`: of mxfp4_pairs, one for each block.
+void dequantize_row(DType dtype, const std::byte* x, std::int64_t n, float* y, const std::byte* exponents = nullptr);
+
+/// Writes a row of mxfp4_pairs as mxfp4: 17 bytes for each 32 elements.
+void copy_mxfp4(const std::byte* pairs, const std::byte* exponents, std::int64_t n, std::byte* to);
 
 }  // namespace vitrine

@@ -12,6 +12,7 @@ namespace vitrine {
 
 bool quantize_q8_0(const float* x, std::byte* block);
 bool quantize_q4_0(const float* x, std::byte* block);
+bool quantize_mxfp4(const float* x, std::byte* block);
 
 constexpr float kLargestHalf = 65504.0F;
 

@@ -38,12 +38,14 @@ struct RowBlock {
   using Pair = RowPair;
 
   const std::byte* block;
+  const std::byte* scale = nullptr;  ///< If it is stored apart.
 
   template <int n>
   void words(int at, Words (&to)[n]) const {
     for (int i = 0; i < n; ++i) to[i] = word_at(block + at + 4 * i);
   }
   Floats half(int at) const { return half_at(block + at); }
+  Words exponent() const { return std::to_integer<Words>(*scale); }
 };
 
 }  // namespace

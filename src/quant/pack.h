@@ -22,7 +22,7 @@ constexpr int part_size(DType dtype) {
   return dtype == DType::q2_k || dtype == DType::q3_k || dtype == DType::q6_k ? 16 : 32;
 }
 
-/// Writes a block of any format but mxfp4.
+/// Writes a block of any format but those of mxfp4.
 void pack_block(DType dtype, const BlockIntegers& from, std::byte* block);
 
 }  // namespace vitrine

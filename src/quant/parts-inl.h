@@ -56,10 +56,12 @@ constexpr PartKind part_kind(DType dtype) {
     case DType::iq4_xs:
       return {8, 128, false, false};
     case DType::mxfp4:
+    case DType::mxfp4_pairs:
       return {5, 16, false, false};
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::f8_e4m3:
       break;  // not a block format
   }
   return {};
@@ -130,10 +132,17 @@ template <class R>
   part.min = -high_half(both[0]);
 }
 
+/// Which element of a part has code k. In mxfp4_pairs the codes of the elements with even numbers come first.
+template <DType kType>
+constexpr int element_of_code(int k) {
+  return kType != DType::mxfp4_pairs ? k : k < kPart / 2 ? 2 * k : 2 * k - kPart + 1;
+}
+
 /// A block format as an argument.
 template <DType kType>
 struct Format {
   static constexpr DType kDType = kType;
+  static constexpr bool kScalesApart = kType == DType::mxfp4_pairs;
   static constexpr PartKind kKind = part_kind(kType);
   static constexpr BlockSize kSize = block_size(kType);
   static constexpr int kParts = static_cast<int>(kSize.elements) / kPart;
@@ -143,6 +152,7 @@ struct Format {
 // types Words and Floats and, for the block of each row:
 //   words<n>(at, to)   n words from byte `at` on
 //   half(at)           the half-precision number at byte `at`
+//   exponent()         the byte that is stored apart (BlockScales), as a word; only for formats with kScalesApart
 // and Pair. Besides operators, Words needs low_half, high_half (the half-precision number there), to_floats (of a
 // signed integer), floats_of_bits, byte_pair(word, first) (bytes `first` and first + 1, as signed integers) and
 // look_up(word, table) (the entries that the bytes number, below 16). Those of built-in types are declared before this
@@ -364,6 +374,13 @@ template <class R, class Emit>
 /// Twice the values of mxfp4, plus 16. Those of E2M1 are 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same with a sign.
 constexpr std::uint8_t kTwiceE2m1[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 
+/// 2^(e − 128) as the product of two factors, because 2^-128 is no normal number: 2^(e / 2 − 64), rounded down and up.
+template <class Words>
+[[gnu::always_inline]] inline auto half_of_e8m0(const Words& e) {
+  const auto power = [](const Words& half) { return floats_of_bits((half - (0U - 63U)) << 23); };
+  return power(e >> 1) * power((e - (0U - 1U)) >> 1);
+}
+
 // mxfp4, 17 bytes: an exponent e, 16 bytes as in q4_0.     y = 2^(e − 128) twice_value[q]
 // Source: Open Compute Project, Microscaling Formats (MX) 1.0, MXFP4.
 template <class R, class Emit>
@@ -373,10 +390,18 @@ template <class R, class Emit>
   r.template words<1>(0, head);
   read_4_bits(r, 1, part.codes);
   unrolled<8>([&](auto i) { part.codes[i] = look_up(part.codes[i], kTwiceE2m1); });
-  // Two factors, because 2^-128 is no normal number: 2^(e / 2 − 64), rounded down and up.
-  const auto exponent = head[0] & 0xFFU;
-  const auto power = [](const typename R::Words& half) { return floats_of_bits((half - (0U - 63U)) << 23); };
-  part.scale = power(exponent >> 1) * power((exponent - (0U - 1U)) >> 1);
+  part.scale = half_of_e8m0(head[0] & 0xFFU);
+  emit(part);
+}
+
+// mxfp4_pairs, 16 bytes: element 2i in the low half of byte i, element 2i + 1 in the high half. The exponents are
+// apart. Source: huggingface/transformers, integrations/mxfp4.py.
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::mxfp4_pairs>, const R& r, Emit emit) {
+  PartOf<R> part;
+  read_4_bits(r, 0, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = look_up(part.codes[i], kTwiceE2m1); });
+  part.scale = half_of_e8m0(r.exponent());
   emit(part);
 }
 
@@ -410,9 +435,12 @@ void with_format(DType dtype, Function function) {
       return function(Format<DType::iq4_xs>{});
     case DType::mxfp4:
       return function(Format<DType::mxfp4>{});
+    case DType::mxfp4_pairs:
+      return function(Format<DType::mxfp4_pairs>{});
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::f8_e4m3:
       return;  // not a block format
   }
 }

@@ -64,6 +64,17 @@ Json account_json(const InfoRequest& request, const ModelFacts& s, Phase phase) 
   return result;
 }
 
+/// The bytes of the scales that a matrix has apart from its elements.
+std::int64_t scale_bytes(const MatrixView& m) {
+  const BlockScales& s = m.scales;
+  if (s.data == nullptr) return 0;
+  const auto blocks = [](std::int64_t first, std::int64_t n, std::int64_t block) {
+    return (first + n - 1) / block - first / block + 1;
+  };
+  return blocks(s.first_row, m.rows, s.block_rows) * blocks(s.first_col, m.cols, s.block_cols) *
+         (is_blocks(m.dtype) ? 1 : size_of(DType::f32));
+}
+
 }  // namespace
 
 ModelFacts config_facts(const Json& json, const std::string& name) {
@@ -77,6 +88,7 @@ ModelFacts config_facts(const Json& json, const std::string& name) {
   facts.file = json;
   facts.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
   facts.stored_bytes = count_params(facts.config) * (is_f32 ? 4 : 2);
+  facts.per_layer_bytes = count_per_layer_params(facts.config) * (is_f32 ? 4 : 2);
   return facts;
 }
 
@@ -85,6 +97,8 @@ ModelFacts checkpoint_facts(const Checkpoint& checkpoint, const std::string& pat
   ModelFacts facts{path, checkpoint.description, "", model.config()};
   facts.products = products_name(model, compute);
   facts.stored_bytes = stored_bytes(model);
+  const Param& table = model.params().per_layer_embed;
+  if (model.config().per_layer) facts.per_layer_bytes = bytes_of(table.view.dtype, table.shape.count());
   facts.unread = checkpoint.unread;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
     facts.stored_names[name] = param.stored_name;
@@ -162,6 +176,7 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
                 {"source", s.source},
                 {"params", count_params(s.config)},
                 {"bytes", s.stored_bytes},
+                {"per_layer_bytes", s.per_layer_bytes},
                 {"unread", unread},
                 {"dtype", s.types},
                 {"compute", s.products},
@@ -195,7 +210,7 @@ std::string products_name(const Model& model, Compute compute) {
 std::int64_t stored_bytes(const Model& model) {
   std::int64_t bytes = 0;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape& shape) {
-    bytes += bytes_of(param.view.dtype, shape.count());
+    bytes += bytes_of(param.view.dtype, shape.count()) + scale_bytes(param.view);
   });
   return bytes;
 }

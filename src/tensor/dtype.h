@@ -1,5 +1,6 @@
 // The types of stored elements: types of single elements, with scalar conversions to float, and block formats, whose
-// elements share a scale.
+// elements share a scale. Elements of f8_e4m3 and blocks of mxfp4_pairs have scales that are stored apart from them
+// (BlockScales, tensor/matrix_view.h).
 #pragma once
 
 #include <bit>
@@ -9,11 +10,13 @@
 
 namespace vitrine {
 
-/// From q8_0 on, these are block formats (module quant), whose elements cannot be addressed one by one.
+/// From q8_0 on, these are block formats (module quant), whose elements cannot be addressed one by one. mxfp4_pairs has
+/// the values of mxfp4 in the layout of Hugging Face folders: neighbors share a byte.
 enum class DType : std::uint8_t {
   f32,
   f16,
   bf16,
+  f8_e4m3,
   q8_0,
   q4_0,
   q4_1,
@@ -26,19 +29,23 @@ enum class DType : std::uint8_t {
   q6_k,
   iq4_nl,
   iq4_xs,
-  mxfp4
+  mxfp4,
+  mxfp4_pairs
 };
 
-constexpr std::size_t kDTypes = 16;
+constexpr std::size_t kDTypes = 18;
 
 constexpr bool is_blocks(DType dtype) { return dtype >= DType::q8_0; }
+/// Whether elements are rounded to fewer bits than those of the types that are trained.
+constexpr bool is_quantized(DType dtype) { return dtype >= DType::f8_e4m3; }
 
 /// Bytes of one element; not for block formats.
-constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::f8_e4m3 ? 1 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[kDTypes] = {"f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1",   "q5_0",   "q5_1",
-                                                "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4"};
+  constexpr std::string_view kNames[kDTypes] = {"f32",  "f16",  "bf16",   "f8_e4m3", "q8_0",  "q4_0",
+                                                "q4_1", "q5_0", "q5_1",   "q2_k",    "q3_k",  "q4_k",
+                                                "q5_k", "q6_k", "iq4_nl", "iq4_xs",  "mxfp4", "mxfp4"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
@@ -49,9 +56,9 @@ struct BlockSize {
 };
 
 constexpr BlockSize block_size(DType dtype) {
-  constexpr BlockSize kSizes[kDTypes] = {{1, 4},     {1, 2},   {1, 2},     {32, 34},   {32, 18},   {32, 20},
-                                         {32, 22},   {32, 24}, {256, 84},  {256, 110}, {256, 144}, {256, 176},
-                                         {256, 210}, {32, 18}, {256, 136}, {32, 17}};
+  constexpr BlockSize kSizes[kDTypes] = {{1, 4},     {1, 2},     {1, 2},   {1, 1},     {32, 34},   {32, 18},
+                                         {32, 20},   {32, 22},   {32, 24}, {256, 84},  {256, 110}, {256, 144},
+                                         {256, 176}, {256, 210}, {32, 18}, {256, 136}, {32, 17},   {32, 16}};
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 
@@ -76,6 +83,12 @@ inline float float_from_f16(std::uint16_t bits) {
     return sign != 0 ? -magnitude : magnitude;
   }
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+/// E4M3 (a sign, 4 bits of exponent, 3 of mantissa; no infinities) to float, exact.
+inline float float_from_f8_e4m3(std::uint8_t bits) {
+  const auto half = static_cast<std::uint16_t>((bits & 0x80u) << 8 | (bits & 0x7Fu) << 7);  // 2^-8 of the value
+  return (bits & 0x7Fu) == 0x7Fu ? float_from_f16(0x7E00) : float_from_f16(half) * 0x1p8f;
 }
 
 /// float to bfloat16, rounded to nearest, ties to even.

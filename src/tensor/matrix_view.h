@@ -8,6 +8,26 @@
 
 namespace vitrine {
 
+/// The scales of f8_e4m3 (aligned floats) or mxfp4_pairs (exponents of 8 bits, each for 32 elements of a row), one for
+/// each block of a matrix. Blocks at the ends may be smaller.
+struct BlockScales {
+  const std::byte* data = nullptr;
+  std::int64_t block_rows = 1, block_cols = 1;  ///< Elements.
+  std::int64_t row_stride = 0, col_stride = 1;  ///< From one block to the next, in scales.
+  std::int64_t first_row = 0, first_col = 0;    ///< The place of the view's first element in that matrix.
+
+  /// Which scale element (r, c) of the view has.
+  std::int64_t index(std::int64_t r, std::int64_t c) const {
+    return (first_row + r) / block_rows * row_stride + (first_col + c) / block_cols * col_stride;
+  }
+  BlockScales moved(std::int64_t rows, std::int64_t cols) const {
+    return {data, block_rows, block_cols, row_stride, col_stride, first_row + rows, first_col + cols};
+  }
+  BlockScales transposed() const {
+    return {data, block_cols, block_rows, col_stride, row_stride, first_col, first_row};
+  }
+};
+
 /// Element (r, c) of `[rows, cols]` is `r * row_stride + c * col_stride` elements after `data`. A view does not own
 /// memory. Strides can also express the transposed and fused tensors of files; products require col_stride == 1
 /// (row-major) or row_stride == 1 (transposed). Rows in a block format have col_stride 1 and consist of whole blocks;
@@ -19,15 +39,16 @@ struct MatrixView {
   std::int64_t cols = 0;
   std::int64_t row_stride = 0;
   std::int64_t col_stride = 1;
+  BlockScales scales{};  ///< No data: the type has none that are stored apart.
 
   const std::byte* at(std::int64_t r, std::int64_t c) const {
     return data + bytes_of(dtype, r * row_stride + c * col_stride);
   }
   MatrixView row_range(std::int64_t first, std::int64_t count) const {
-    return {at(first, 0), dtype, count, cols, row_stride, col_stride};
+    return {at(first, 0), dtype, count, cols, row_stride, col_stride, scales.moved(first, 0)};
   }
   MatrixView col_range(std::int64_t first, std::int64_t count) const {
-    return {at(0, first), dtype, rows, count, row_stride, col_stride};
+    return {at(0, first), dtype, rows, count, row_stride, col_stride, scales.moved(0, first)};
   }
 };
 

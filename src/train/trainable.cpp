@@ -164,7 +164,7 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
     });
   };
   for_each_learning([](const Param& param, const std::string& name) {
-    if (!is_blocks(param.view.dtype)) return;
+    if (!is_quantized(param.view.dtype)) return;
     throw Unsupported(name, "expected weights of f32, f16 or bf16 to train on, got {}", name_of(param.view.dtype));
   });
   Trainable trainable(model, dtype, learns);
@@ -178,7 +178,7 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
 ParamValues values_of(const Model& model, const Hold& hold) {
   std::vector<MatrixView> views;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
-    if (is_blocks(param.view.dtype)) {
+    if (is_quantized(param.view.dtype)) {
       throw Unsupported(name, "expected weights of f32, f16 or bf16 to save, got {}", name_of(param.view.dtype));
     }
     views.push_back(param.view);

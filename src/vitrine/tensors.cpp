@@ -104,8 +104,8 @@ std::vector<StateTensor> LanguageModel::state() const {
   std::vector<StateTensor> tensors;
   for (const auto& [name, tensor] : c.stored->all) {
     if (!tensor.type) continue;  // a buffer that can be computed
-    if (is_blocks(*tensor.type)) {
-      throw Unsupported(s.model_path, "{}: expected f32, f16 or bf16, got the block format {}", name, tensor.dtype);
+    if (is_quantized(*tensor.type)) {
+      throw Unsupported(s.model_path, "{}: expected f32, f16 or bf16, got {}", name, tensor.dtype);
     }
     tensors.push_back({name, *tensor.type, tensor.shape, tensor.bytes, c.stored});
   }

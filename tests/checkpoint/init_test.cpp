@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/config_json.h"
@@ -191,11 +192,19 @@ TEST(Initialize, FollowsEachStack) {
 
 TEST(Presets, HaveThePublishedNumberOfParameters) {
   for (const Preset& preset : all_presets()) {
-    const Json json = preset_or_config(std::string(preset.name));
+    const Json json = preset_or_config(preset.name);
     const ModelConfig config = read_model_config(family_of(json, "test"), json, "test");
     EXPECT_EQ(count_params(config), preset.n_params) << preset.name;
     EXPECT_FALSE(preset.source.empty());
   }
+}
+
+TEST(Presets, EachFamilyHasOne) {
+  std::set<std::string_view> types;
+  for (const Preset& preset : all_presets()) {
+    types.insert(family_of(preset_or_config(preset.name), "test").model_type);
+  }
+  for (const Family& family : all_families()) EXPECT_TRUE(types.contains(family.model_type)) << family.model_type;
 }
 
 class InitRefuses : public testing::Test {

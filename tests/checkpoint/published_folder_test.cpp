@@ -191,7 +191,6 @@ TEST(PublishedFolders, KeysThatSayThatSomethingIsAbsentAreNoError) {
 
 TEST(PublishedFolders, KeysThatTheFamilyDoesNotHaveAreReadAsOffIfTheCallerAllows) {
   const std::tuple<const char*, const char*, Json> cases[] = {
-      {"llama_mha", "quantization_config", Json{{"quant_method", "other"}}},
       {"llama_mha", "add_cross_attention", true},
       {"llama_mha", "pruned_heads", Json{{"0", {1}}}},
       {"llama_mha", "rope_interleaved", true},

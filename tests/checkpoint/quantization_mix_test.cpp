@@ -102,6 +102,23 @@ TEST(QuantizationMix, OverridesAndPure) {
   EXPECT_EQ(type_in(plan, "token_embd.weight"), DType::q4_k);
 }
 
+TEST(QuantizationMix, Mxfp4IsForExperts) {
+  Json config = small_llama();
+  config.update({{"architectures", {"Qwen3MoeForCausalLM"}},
+                 {"model_type", "qwen3_moe"},
+                 {"num_experts", 4},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 64}});
+  const GgufExport plan = plan_gguf("w", checkpoint_of(config), GgufTypes(file_type_named("mxfp4")));
+  for (const char* name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}) {
+    EXPECT_EQ(type_in(plan, "blk.1." + std::string(name) + ".weight"), DType::mxfp4);
+  }
+  for (const char* name : {"blk.0.attn_v.weight", "blk.1.attn_output.weight", "token_embd.weight", "output.weight"}) {
+    EXPECT_EQ(type_in(plan, name), DType::q8_0) << name;
+  }
+  EXPECT_EQ(type_in(plan, "blk.0.ffn_gate_inp.weight"), DType::f32);
+}
+
 TEST(QuantizationMix, EveryTypeHasANameAndANumberOfItsOwn) {
   std::map<std::uint32_t, std::string_view> numbers;
   for (const FileType& type : file_types()) {

@@ -168,6 +168,25 @@ TEST(Generate, DefaultsComeFromTheModel) {
   EXPECT_NE(output_of(sampled), greedy);
 }
 
+TEST(Generate, StopStringsOfTheModelApplyToIds) {
+  const TempFolder folder;
+  const std::string model = endless_model(folder);
+  const std::string tokenizer = small_tokenizer(folder);
+  const Arguments ids = {"generate", model, "--ids", "5", "--max-tokens", "12", "--greedy", "--json"};
+  const Json whole = json_of(ids);
+  Arguments with_text = ids;
+  with_text.insert(with_text.end(), {"--tokenizer", tokenizer});
+  const auto text = json_of(with_text)["text"].get<std::string>();
+  ASSERT_GT(text.size(), 3);
+  std::filesystem::copy(tokenizer, model + "/tokenizer.bin");
+  write_file(model + "/generation_config.json", Json({{"stop_strings", {text.substr(text.size() / 2, 1)}}}).dump());
+  const Json stopped = json_of(ids);
+  EXPECT_EQ(stopped["finish_reason"], "stop");
+  EXPECT_LT(stopped["ids"].size(), whole["ids"].size());
+  const std::string shown = output_of({"generate", model, "--ids", "5", "--max-tokens", "12", "--greedy"});
+  EXPECT_EQ(shown, fmt::format("{}\n", fmt::join(stopped["ids"].get<std::vector<int>>(), ",")));
+}
+
 TEST(Generate, BadSamplingOptions) {
   for (const auto& [option, value, where] :
        std::vector<std::tuple<std::string, std::string, std::string>>{{"--temperature", "-1", "temperature"},

@@ -146,6 +146,18 @@ TEST_F(Tokenize, DetokenizeTakesIdsInAnyForm) {
   EXPECT_EQ(output_of({"detokenize", tokenizer_}), "");
 }
 
+TEST(Detokenize, CleansUpSpacesWhereTheFolderSaysSo) {
+  const TempFolder folder;
+  write_file(folder / "config.json", R"({"model_type": "bert"})");
+  write_file(folder / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhe\n'\ns\nso\n.\n");
+  for (const auto& [value, text] :
+       {std::pair("true", "[CLS] he's so. [SEP]"), std::pair("false", "[CLS] he ' s so. [SEP]")}) {
+    write_file(folder / "tokenizer_config.json",
+               fmt::format(R"({{"tokenizer_class": "BertTokenizer", "clean_up_tokenization_spaces": {}}})", value));
+    EXPECT_EQ(output_of({"detokenize", folder / "", "2,5,6,7,8,9,3"}), text);
+  }
+}
+
 TEST_F(Tokenize, DetokenizeRefusesInvalidIds) {
   expect_error({"detokenize", tokenizer_, "268"}, {"267", "268"});
   expect_error({"detokenize", tokenizer_, "-1"}, {"267", "-1"});

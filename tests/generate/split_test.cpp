@@ -86,7 +86,7 @@ template <class Split, class Work>
 void for_ranks(const Model& model, Work work) {
   const bool by_layers = std::is_same_v<Split, PipelineParallelModel>;
   const auto most = [&](const StackConfig& c) {
-    return by_layers ? static_cast<std::int64_t>(c.n_layers()) : attention_of(c, 0)->n_heads;
+    return by_layers ? static_cast<std::int64_t>(c.n_layers()) : heads_of(c, 0)->n_heads;
   };
   const ModelConfig& c = model.config();
   const std::int64_t n_most = c.encoder ? std::min(most(c), most(*c.encoder)) : most(c);
@@ -107,9 +107,22 @@ void expect_bits_of_one_process(const Task& task) {
   });
 }
 
-constexpr const char* kFamilies[] = {
-    "gpt2",      "gemma2", "mixtral",   "qwen3", "llama_gqa_bf16_sharded", "cohere_qk_norm", "falcon_new",
-    "qwen2_moe", "falcon", "phi3_long", "olmo2", "qwen2_window",           "gemma3",         "cohere2_layer_types"};
+constexpr const char* kFamilies[] = {"gpt2",
+                                     "gemma2",
+                                     "mixtral",
+                                     "qwen3",
+                                     "llama_gqa_bf16_sharded",
+                                     "cohere_qk_norm",
+                                     "falcon_new",
+                                     "qwen2_moe",
+                                     "falcon",
+                                     "phi3_long",
+                                     "olmo2",
+                                     "qwen2_window",
+                                     "gemma3",
+                                     "cohere2_layer_types",
+                                     "deepseek_v3",
+                                     "deepseek_v2"};
 constexpr const char* kFamiliesWithEncoders[] = {
     "masked/bert_pretraining", "masked/distilbert", "pairs/bart", "pairs/t5", "pairs/mt5", "pairs/marian_two"};
 

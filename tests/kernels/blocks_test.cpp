@@ -154,6 +154,40 @@ TEST_P(Blocks, GiveTheBitsOfTheScalarTable) {
   }
 }
 
+/// mxfp4_pairs is another layout of mxfp4: the products have the same bits, and so has every second row of a matrix.
+TEST_P(Blocks, Mxfp4InPairsHasTheBitsOfMxfp4) {
+  const Kernels& k = kernels();
+  std::uint32_t seed = 70;
+  for (const std::int64_t cols : {32, 96, 2304}) {
+    for (const std::int64_t rows : {1, 7, 8, 16, 17, 61, 150}) {
+      const std::int64_t n = 2 * rows * cols / 32;  // blocks of twice as many rows
+      std::mt19937 random(++seed);
+      std::vector<std::byte> pairs(static_cast<std::size_t>(16 * n)), exponents(static_cast<std::size_t>(n));
+      for (std::byte& b : pairs) b = static_cast<std::byte>(random());
+      for (std::byte& e : exponents) e = static_cast<std::byte>(rows == 7 ? random() : 118 + random() % 6);
+      std::vector<std::byte> blocks(static_cast<std::size_t>(17 * n));
+      copy_mxfp4(pairs.data(), exponents.data(), 32 * n, blocks.data());
+      Guarded<std::byte> w{std::span<const std::byte>(pairs)}, scales{std::span<const std::byte>(exponents)};
+      std::vector<float> floats(static_cast<std::size_t>(32 * n)), other(floats.size());
+      dequantize_row(DType::mxfp4, blocks.data(), 32 * n, floats.data());
+      dequantize_row(DType::mxfp4_pairs, w.data(), 32 * n, other.data(), scales.data());
+      ASSERT_TRUE(same_bits(other, floats));
+      for (const std::int64_t step : {1, 2}) {
+        const MatrixView of_blocks = {blocks.data(), DType::mxfp4, rows, cols, step * cols, 1};
+        const BlockScales of_pairs = {scales.data(), 1, 32, step * cols / 32, 1};
+        const MatrixView m = {w.data(), DType::mxfp4_pairs, rows, cols, step * cols, 1, of_pairs};
+        for (const std::int64_t tokens : {1, 2, 5, 13, 40}) {
+          if (cols == 2304 && rows > 17 && tokens > 5) continue;
+          const std::vector<float> x = numbers(tokens * cols, Numbers::ordinary, ++seed);
+          ASSERT_TRUE(same_bits(product(k, rounded(k, x, m.dtype), tokens, m),
+                                product(k, rounded(k, x, of_blocks.dtype), tokens, of_blocks)))
+              << rows << " x " << cols << ", " << tokens << " rows of x, step " << step;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Blocks, ARowOfXIsMultipliedAloneAsAmongOthers) {
   const Kernels& k = kernels();
   for (const DType dtype : kFormats) {

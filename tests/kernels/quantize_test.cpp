@@ -14,7 +14,8 @@ namespace {
 std::vector<DType> formats() {
   std::vector<DType> out;
   for (std::size_t i = 0; i < kDTypes; ++i) {
-    if (can_quantize(static_cast<DType>(i))) out.push_back(static_cast<DType>(i));
+    const auto dtype = static_cast<DType>(i);
+    if (can_quantize(dtype) && dtype != DType::mxfp4) out.push_back(dtype);
   }
   return out;
 }
@@ -64,7 +65,7 @@ struct Goldens {
 
 TEST(Quantize, SimpleFormatsHaveTheBytesOfGgml) {
   const Goldens goldens;
-  for (const DType dtype : {DType::q8_0, DType::q4_0}) {
+  for (const DType dtype : {DType::q8_0, DType::q4_0, DType::mxfp4}) {
     const std::vector<std::byte> bytes = quantized(default_kernels(), dtype, goldens.source, nullptr);
     const std::span<const std::byte> expected = goldens.of_ggml(dtype, false);
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), expected.begin(), expected.end())) << name_of(dtype);
@@ -173,7 +174,34 @@ TEST_P(QuantizeIsas, RefuseElementsOutOfRange) {
   }
   std::byte block[17];
   const float zeros[32] = {};
-  EXPECT_THROW(quantize_rows(kernels(), DType::mxfp4, zeros, 1, 32, nullptr, block, "w"), Unsupported);
+  EXPECT_THROW(quantize_rows(kernels(), DType::mxfp4_pairs, zeros, 1, 32, nullptr, block, "w"), Unsupported);
+}
+
+/// As ggml's reference defines the bytes: the exponent follows from the largest magnitude, and the codes are tried in
+/// their order.
+TEST_P(QuantizeIsas, Mxfp4HasTheNearestOfTheSixteenValues) {
+  constexpr float kValues[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  std::mt19937 random(2);
+  for (int run = 0; run < 200; ++run) {
+    float x[32];
+    const float size = std::ldexp(1.0F, static_cast<int>(random() % 60) - 40);
+    for (float& value : x) value = size * static_cast<float>(static_cast<int>(random() % 33) - 16) / 8.0F;
+    if (run == 0) std::fill(std::begin(x), std::end(x), 0.0F);
+    std::byte block[17];
+    quantize_rows(kernels(), DType::mxfp4, x, 1, 32, nullptr, block, "w");
+    float largest = 0;
+    for (const float value : x) largest = std::max(largest, std::abs(value));
+    const int e = largest > 0 ? static_cast<int>(std::floor(std::log2(largest))) + 125 : 0;
+    ASSERT_EQ(std::to_integer<int>(block[0]), e);
+    for (int i = 0; i < 32; ++i) {
+      int best = 0;
+      for (int code = 1; code < 16; ++code) {
+        const auto error = [&](int of) { return std::abs(std::ldexp(kValues[of], e - 128) - x[i]); };
+        if (error(code) < error(best)) best = code;
+      }
+      ASSERT_EQ(std::to_integer<int>(block[1 + i % 16]) >> (i / 16 * 4) & 15, best) << x[i];
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, QuantizeIsas, testing::ValuesIn(available_isas()), isa_test_name);

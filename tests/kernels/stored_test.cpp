@@ -47,6 +47,43 @@ TEST_P(StoredElements, EveryHalfIsWidenedExactly) {
   }
 }
 
+TEST_P(StoredElements, EveryF8IsMultipliedByItsScale) {
+  std::vector<std::byte> codes(256);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i);
+  EXPECT_EQ(float_from_f8_e4m3(0x7E), 448.0f);
+  EXPECT_EQ(float_from_f8_e4m3(0x81), -0x1p-9f);
+  EXPECT_EQ(float_from_f8_e4m3(0x38), 1.0f);
+  EXPECT_TRUE(std::isnan(float_from_f8_e4m3(0xFF)));
+  for (const float scale : {1.0f, 0.0123f, -3.7e-5f, 3e-41f, 1e35f, 0.0f, std::numeric_limits<float>::infinity()}) {
+    std::vector<float> y(256), expected;
+    for (std::size_t i = 0; i < 256; ++i) expected.push_back(float_from_f8_e4m3(static_cast<std::uint8_t>(i)) * scale);
+    kernels().widen_f8(codes.data(), 256, &scale, 256, 0, y.data());
+    EXPECT_TRUE(same_bits(y, expected)) << scale;
+  }
+}
+
+/// Blocks of any length, from any place in the first of them.
+TEST_P(StoredElements, EveryBlockOfF8HasItsScale) {
+  std::mt19937 random(7);
+  for (const std::int64_t block : {1, 3, 16, 24, 40, 128}) {
+    for (const std::int64_t first : {0, 2, 17, 300}) {
+      for (const std::int64_t n : {0, 1, 15, 16, 33, 70}) {
+        std::vector<std::byte> codes(static_cast<std::size_t>(n));
+        for (std::byte& code : codes) code = static_cast<std::byte>(random());
+        std::vector<float> scales = numbers((first + n + block - 1) / block, Numbers::ordinary, 4), expected;
+        for (std::int64_t i = 0; i < n; ++i) {
+          expected.push_back(float_from_f8_e4m3(std::to_integer<std::uint8_t>(codes[static_cast<std::size_t>(i)])) *
+                             scales[static_cast<std::size_t>((first + i) / block)]);
+        }
+        Guarded<std::byte> x{std::span<const std::byte>(codes)};
+        Guarded<float> s{std::span<const float>(scales)}, y{static_cast<std::size_t>(n)};
+        kernels().widen_f8(x.data(), n, s.data(), block, first, y.data());
+        EXPECT_TRUE(same_bits(y.values(), expected)) << block << ' ' << first << ' ' << n;
+      }
+    }
+  }
+}
+
 TEST_P(StoredElements, FloatsAreNarrowedToNearestEven) {
   const std::vector<float> x = floats_to_round();
   std::vector<std::uint16_t> y(x.size());

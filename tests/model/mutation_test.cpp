@@ -79,6 +79,14 @@ const std::set<std::string> kNotTried = {
     "blocks.experts.shared.d_ff",
     "blocks.experts.shared.ffn_bias",
     "blocks.experts.shared.xielu",
+    "blocks.latent_attention.keys_apart",
+    "blocks.latent_attention.kv_rank",
+    "blocks.latent_attention.latent_norm.bias",
+    "blocks.latent_attention.n_heads",
+    "blocks.latent_attention.nope_dim",
+    "blocks.latent_attention.q_rank",
+    "blocks.latent_attention.rope.dim",
+    "blocks.latent_attention.value_dim",
     "blocks.mlp.clamped_swiglu",
     "blocks.mlp.d_ff",
     "blocks.norm_after.bias",
@@ -174,6 +182,10 @@ ModelConfig changed(ModelConfig config, const std::string& name, std::size_t i) 
   for (AttentionConfig* a : every<AttentionConfig>(config.blocks)) {
     compute_frequencies(*a);
     if (a->alibi) a->alibi = make_alibi(a->n_heads, a->alibi->max_bias);
+  }
+  for (LatentAttentionConfig* a : every<LatentAttentionConfig>(config.blocks)) {
+    a->rope = make_rope(a->rope.theta, a->rope.dim, a->rope.layout, a->rope.scaling, a->rope.magnitude);
+    set_row(*a);
   }
   return config;
 }

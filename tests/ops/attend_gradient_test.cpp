@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/attention_sites.h"
+#include "ops/elementwise.h"
 #include "support/attend_own.h"
 #include "support/op_check.h"
 
@@ -91,6 +92,45 @@ TEST_P(AttendGradients, TappedEqualsUntapped) {
       }
     }
   }
+}
+
+/// Keys `[T, 1, 7]`, whose first 4 elements are values.
+OpCase values_in_keys(const AttendConfig& c, Taps* taps = nullptr) {
+  constexpr std::int64_t kRows = 19, kValue = 4;
+  OpCase op{{{kRows, c.n_heads, c.head_dim}, {kRows, 1, kValue}, {kRows, 1, c.head_dim - kValue}},
+            {},
+            {},
+            [&c](Pass& p, const Operands& o) {
+              const Tensor k = concat(p, o.x[1], o.x[2]).reshaped({kRows, 1, c.head_dim});
+              const auto sources = key_sources(p, BlockSite{0}, k, k.reshaped(o.x[1].shape));
+              return attend(p, BlockSite{0}, c, {}, o.x[0], k, o.x[1], sources);
+            },
+            [&c](const std::vector<std::vector<reference::Complex>>& x) {
+              std::vector<reference::Complex> k, v, z;
+              for (std::int64_t t = 0; t < kRows; ++t) {
+                for (std::int64_t i = 0; i < c.head_dim; ++i) {
+                  k.push_back(i < kValue ? x[1][std::size_t(t * kValue + i)]
+                                         : x[2][std::size_t(t * (c.head_dim - kValue) + i - kValue)]);
+                  v.push_back(i < kValue ? k.back() : 0);  // the reference has values as wide as keys
+                }
+              }
+              const auto wide = reference::attend(c, {}, {kRows}, x[0], k, v);
+              for (std::size_t i = 0; i < wide.size(); ++i) {
+                if (static_cast<std::int64_t>(i) % c.head_dim < kValue) z.push_back(wide[i]);
+              }
+              return z;
+            }};
+  op.taps = taps;
+  return op;
+}
+
+TEST(AttendValuesInKeys, MatchTheFormula) {
+  const AttendConfig c{5, 1, 7, 0.4f, {}};
+  check_op(values_in_keys(c));
+  StripTaps taps(AttentionSite::scores);
+  check_op(values_in_keys(c, &taps));
+  const OpRun tapped = run_op(values_in_keys(c, &taps), 3), untapped = run_op(values_in_keys(c));
+  EXPECT_TRUE(same_bits(tapped.result, untapped.result));
 }
 
 /// Attention with these sizes; a softcap of 0: none.

@@ -281,6 +281,31 @@ TEST(OpGradients, SumsAndProducts) {
             }});
 }
 
+TEST(OpGradients, ColumnsByNumbers) {
+  check_op({.inputs = {{5, 7}},
+            .weight = {7},
+            .run = [](Pass& p, const Operands& o) { return multiply_columns(p, o.x[0], o.norm.weight); },
+            .formula =
+                [](const All& x) {
+                  Vector y = x[0];
+                  for (std::size_t i = 0; i < y.size(); ++i) y[i] *= x[1][i % 7];
+                  return y;
+                }});
+}
+
+TEST(OpGradients, ColumnsOfATensor) {
+  check_op({.inputs = {{3, 7}},
+            .run = [](Pass& p, const Operands& o) { return columns(p, o.x[0], 2, 4); },
+            .formula =
+                [](const All& x) {
+                  Vector y;
+                  for (std::ptrdiff_t row = 0; row < 3; ++row) {
+                    y.insert(y.end(), x[0].begin() + 7 * row + 2, x[0].begin() + 7 * row + 6);
+                  }
+                  return y;
+                }});
+}
+
 TEST(OpGradients, RowsOfATensor) {
   check_op({{{6, 5}},
             {},

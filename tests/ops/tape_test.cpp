@@ -126,7 +126,7 @@ TEST_F(TapeTest, GradientsFlowThroughAQuantizedWeight) {
   EXPECT_THAT(message_of<Unsupported>([&] { gradients_.add(w.weight); }),
               testing::AllOf(testing::HasSubstr("[blocks.0.w]"), testing::HasSubstr("q8_0")));
   std::vector<float> floats(kOut * kIn);
-  pass_.widen(blocks.data(), DType::q8_0, kOut * kIn, floats.data());
+  pass_.widen({blocks.data(), DType::q8_0, 1, kOut * kIn, kOut * kIn, 1}, 0, kOut * kIn, floats.data());
   const LinearParams widened{{"w", "w", {kOut, kIn}, view_of(floats.data(), kOut, kIn, kIn)}, {}};
   pass_.training.tape = &tape_;
   std::vector<std::vector<float>> dx;
@@ -143,6 +143,43 @@ TEST_F(TapeTest, GradientsFlowThroughAQuantizedWeight) {
   }
   EXPECT_NE(dx[0][0], 0.0f);
   EXPECT_EQ(dx[0], dx[1]);
+}
+
+/// The same for weights whose scales are apart: blocks of 128 by 40 elements, the last of them smaller, and rows.
+TEST_F(TapeTest, GradientsFlowThroughWeightsWithScales) {
+  constexpr std::int64_t kOut = 3000, kIn = 96, kRows = 5;
+  std::mt19937 random(1);
+  std::vector<std::byte> bytes(kOut * kIn), exponents(kOut * kIn / 32);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random() % 2 * 0x80 + random() % 0x7F);  // no NaN
+  for (std::byte& e : exponents) e = static_cast<std::byte>(120 + random() % 4);
+  std::vector<float> scales(24 * 3);
+  for (float& scale : scales) scale = static_cast<float>(random() % 1000) / 1e5f;
+  const BlockScales of_f8{reinterpret_cast<const std::byte*>(scales.data()), 128, 40, 3, 1};
+  const BlockScales of_mxfp4{exponents.data(), 1, 32, kIn / 32, 1};
+  pass_.training.tape = &tape_;
+  for (const auto& [type, of] : {std::pair{DType::f8_e4m3, of_f8}, std::pair{DType::mxfp4_pairs, of_mxfp4}}) {
+    const LinearParams w{{"w", "w", {kOut, kIn}, {bytes.data(), type, kOut, kIn, kIn, 1, of}}, {}};
+    EXPECT_THAT(message_of<Unsupported>([&] { gradients_.add(w.weight); }), testing::HasSubstr(name_of(type)));
+    std::vector<float> floats(kOut * kIn);
+    for (std::int64_t r = 0; r < kOut; ++r) pass_.widen(w.weight.view, r, kIn, floats.data() + r * kIn);
+    const LinearParams widened{{"w", "w", {kOut, kIn}, view_of(floats.data(), kOut, kIn, kIn)}, {}};
+    std::vector<std::vector<float>> values;
+    for (const LinearParams* each : {&w, &widened}) {
+      const Tensor x = arena_.tensor({kRows, kIn});
+      for (std::int64_t i = 0; i < x.count(); ++i) x.data[i] = static_cast<float>(i % 11) - 5.0f;
+      tape_.record("input", {}, x, [&, x] {
+        const Tensor g = tape_.grad(x);
+        values.emplace_back(g.data, g.data + g.count());
+      });
+      const Tensor y = linear(pass_, *each, x);
+      values.emplace_back(y.data, y.data + y.count());
+      for (std::int64_t i = 0; i < y.count(); ++i) tape_.grad(y).data[i] = static_cast<float>(i % 7) - 3.0f;
+      tape_.unwind();
+    }
+    EXPECT_NE(values[1][0], 0.0f);
+    EXPECT_EQ(values[0], values[2]);
+    EXPECT_EQ(values[1], values[3]);
+  }
 }
 
 }  // namespace

@@ -376,6 +376,74 @@ SMALL = dict(
     pad_token_id=0,
 )
 
+# Latent attention with ranks, heads and values of odd sizes.
+LATENT = dict(
+    hidden_size=20,
+    num_attention_heads=5,
+    num_key_value_heads=5,
+    q_lora_rank=22,
+    kv_lora_rank=18,
+    qk_nope_head_dim=7,
+    qk_rope_head_dim=6,
+    v_head_dim=13,
+)
+LATENT_GAINS = {"mlp.gate": 2.0, "q_b_proj": 2.0, "kv_b_proj": 1.7, "kv_a_proj_with_mqa": 1.7}
+
+# config.json in the style of deepseek-ai/DeepSeek-V2, with keys that transformers drops.
+PUBLISHED_DEEPSEEK_V2 = {
+    "architectures": ["DeepseekV2ForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "aux_loss_alpha": 0.001,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "ep_size": 1,
+    "first_k_dense_replace": 1,
+    "hidden_act": "silu",
+    "hidden_size": 24,
+    "initializer_range": 0.02,
+    "intermediate_size": 24,
+    "kv_lora_rank": 18,
+    "max_position_embeddings": 64,
+    "model_type": "deepseek_v2",
+    "moe_intermediate_size": 12,
+    "moe_layer_freq": 1,
+    "n_group": 3,
+    "n_routed_experts": 9,
+    "n_shared_experts": 2,
+    "norm_topk_prob": False,
+    "num_attention_heads": 6,
+    "num_experts_per_tok": 3,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 6,
+    "pretraining_tp": 1,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 8,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {
+        "beta_fast": 2,
+        "beta_slow": 1,
+        "factor": 4,
+        "mscale": 0.707,
+        "mscale_all_dim": 0.707,
+        "original_max_position_embeddings": 16,
+        "type": "yarn",
+    },
+    "rope_theta": 100,
+    "routed_scaling_factor": 4.0,
+    "scoring_func": "softmax",
+    "seq_aux": True,
+    "tie_word_embeddings": False,
+    "topk_group": 2,
+    "topk_method": "group_limited_greedy",
+    "torch_dtype": "float32",
+    "transformers_version": "4.39.3",
+    "use_cache": True,
+    "v_head_dim": 13,
+    "vocab_size": 29,
+}
+
 # config.json in the style of mistralai/Mistral-7B-v0.1.
 PUBLISHED_MISTRAL = {
     "architectures": ["MistralForCausalLM"],
@@ -432,6 +500,54 @@ PUBLISHED_GEMMA3 = {
     "transformers_version": "4.50.0.dev0",
     "use_cache": True,
     "vocab_size": 29,
+}
+
+# config.json in the style of google/gemma-4-26B-A4B, its text half: sizes of the full layers in keys of their own.
+PUBLISHED_GEMMA4_MOE = {
+    "architectures": ["Gemma4ForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "attention_k_eq_v": True,
+    "bos_token_id": 2,
+    "dtype": "float32",
+    "enable_moe_block": True,
+    "eos_token_id": 1,
+    "final_logit_softcapping": None,
+    "global_head_dim": 8,
+    "head_dim": 6,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 20,
+    "hidden_size_per_layer_input": 0,
+    "initializer_range": 0.02,
+    "intermediate_size": 24,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "max_position_embeddings": 64,
+    "model_type": "gemma4_text",
+    "moe_intermediate_size": 12,
+    "num_attention_heads": 6,
+    "num_experts": 5,
+    "num_global_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 3,
+    "num_kv_shared_layers": 0,
+    "pad_token_id": 0,
+    "rms_norm_eps": 1e-06,
+    "rope_parameters": {
+        "full_attention": {
+            "partial_rotary_factor": 0.25,
+            "rope_theta": 100.0,
+            "rope_type": "proportional",
+        },
+        "sliding_attention": {"rope_theta": 50.0, "rope_type": "default"},
+    },
+    "sliding_window": 5,
+    "tie_word_embeddings": True,
+    "top_k_experts": 2,
+    "use_bidirectional_attention": "vision",
+    "use_cache": True,
+    "use_double_wide_mlp": False,
+    "vocab_size": 29,
+    "vocab_size_per_layer_input": 29,
 }
 
 # config.json in the style of EleutherAI/pythia-160m.
@@ -802,6 +918,59 @@ CASES = [
         ),
         tokens=13,
         ablations={"embed_scale": STRONG, "final_softcap": STRONG},
+    ),
+    Case(
+        name="gemma4",
+        proves=(
+            "sizes, RoPE and windows by kind of layer, a norm of v, keys and values of the last unshared layer of the "
+            "kind, wider MLPs where they are read, per-layer embeddings, a scalar after each layer"
+        ),
+        model_class=transformers.Gemma4ForCausalLM,
+        layout=GEMMA2,
+        config=SMALL
+        | dict(
+            num_hidden_layers=6,
+            head_dim=8,
+            global_head_dim=12,
+            sliding_window=5,
+            layer_types=["sliding_attention", "full_attention"] * 3,
+            num_kv_shared_layers=2,
+            use_double_wide_mlp=True,
+            hidden_size_per_layer_input=9,
+            vocab_size_per_layer_input=29,
+            final_logit_softcapping=3.0,
+            rope_parameters={
+                "full_attention": {
+                    "rope_type": "proportional",
+                    "partial_rotary_factor": 0.5,
+                    "rope_theta": 1000.0,
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            },
+        ),
+        tokens=13,
+        gains={"qk_norm": 1.0, "embed_tokens_per_layer": 3.0, "per_layer_input_gate": 1.6},
+        ablations={
+            "embed_scale": STRONG,
+            "final_softcap": STRONG,
+            "ropes": STRONG,
+            "layer_scalars": STRONG,
+            "per_layer_table": STRONG,
+        },
+    ),
+    Case(
+        name="gemma4_moe",
+        proves=(
+            "experts next to a dense MLP, each with norms of its own, a router with a norm and a scale per expert; "
+            "values that are keys before their norm; config.json as published"
+        ),
+        model_class=transformers.Gemma4ForCausalLM,
+        layout=GEMMA2,
+        config=PUBLISHED_GEMMA4_MOE,
+        published=True,
+        tokens=13,
+        gains={"qk_norm": 1.0, "router.proj": 4.0, "experts.gate_up_proj": 1.6, "experts.down_proj": 3.0},
+        ablations={"ropes": STRONG, "expert_scale": 1e-3, "router_scale": 1e-3, "layer_scalars": STRONG},
     ),
     Case(
         name="olmo2",
@@ -2228,5 +2397,87 @@ CASES = [
         tokens=13,
         ablations={"window": 1e-3},
         gains={"mlp.gate": 2.0, "v_proj": 1.5, "q_proj": 1.2, "down_proj": 1.5},
+    ),
+    Case(
+        name="deepseek_v3",
+        proves="DeepSeek V3: latent attention with a latent of queries and YaRN, two dense layers, three groups of experts",
+        model_class=transformers.DeepseekV3ForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(
+            num_hidden_layers=3,
+            n_routed_experts=9,
+            num_experts_per_tok=3,
+            n_shared_experts=1,
+            moe_intermediate_size=12,
+            n_group=3,
+            topk_group=2,
+            first_k_dense_replace=2,
+            routed_scaling_factor=1.5,
+            attention_bias=True,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 100.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 16,
+                "beta_fast": 2.0,
+                "beta_slow": 0.5,
+                "mscale": 0.7,
+                "mscale_all_dim": 1.0,
+            },
+        ),
+        tokens=10,
+        ablations={"rope": STRONG, "biases": STRONG, "rope_scaling": 1e-3},
+        gains=LATENT_GAINS | {"q_b_proj": 1.2},
+    ),
+    Case(
+        name="deepseek_v2",
+        proves="DeepSeek V2 as published: no latent of queries, groups of experts by their largest score, undivided weights",
+        model_class=transformers.DeepseekV2ForCausalLM,
+        config=PUBLISHED_DEEPSEEK_V2,
+        published=True,
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"q_b_proj": 1.2, "q_proj": 1.2},
+    ),
+    Case(
+        name="glm4_moe_lite",
+        proves="GLM 4.7 Flash: latent attention, kinds of MLP by layer, pairs of RoPE that are halves in the weights",
+        model_class=transformers.Glm4MoeLiteForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(
+            num_hidden_layers=3,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            n_shared_experts=2,
+            moe_intermediate_size=12,
+            mlp_layer_types=["dense", "sparse", "dense"],
+            rope_interleave=False,
+        ),
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"q_b_proj": 1.2, "kv_b_proj": 1.2, "kv_a_proj_with_mqa": 1.2, "down_proj": 1.5},
+    ),
+    Case(
+        name="youtu",
+        proves="Youtu-LLM: latent attention in a tied Llama",
+        model_class=transformers.YoutuForCausalLM,
+        config=SMALL | LATENT | dict(tie_word_embeddings=True, pad_token_id=None),
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS
+        | {"q_b_proj": 1.7, "kv_b_proj": 0.8, "kv_a_proj_with_mqa": 1.2, "down_proj": 1.5, "embed_tokens": 1.2},
+    ),
+    Case(
+        name="minicpm3",
+        proves="MiniCPM 3: latent attention with RoPE on halves, three multipliers, values of d_model / n_heads",
+        model_class=transformers.MiniCPM3ForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(v_head_dim=None, scale_emb=3.0, scale_depth=1.2, dim_model_base=8, tie_word_embeddings=False),
+        tokens=13,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"embed_tokens": 1.0, "lm_head": 6.0},
     ),
 ]

@@ -88,18 +88,24 @@ def randomize(model: PreTrainedModel, case: Case) -> None:
         elif kind == "weight":  # a norm, which may store the difference from one
             offset = weight_offset(module)
             if is_qk_norm(module_name):
-                value = QK_NORM_GAIN * (1.0 + NEUTRAL_SPREAD * noise) - offset
+                gain = case.gains.get("qk_norm", QK_NORM_GAIN)
+                value = gain * (1.0 + NEUTRAL_SPREAD * noise) - offset
             else:
                 value = 1.0 - offset + NEUTRAL_SPREAD * noise
+        elif kind.endswith("scale"):  # a factor
+            value = 1.0 + NEUTRAL_SPREAD * noise
         else:
             value = NEUTRAL_SPREAD * noise
         parameter.data.copy_(value)
 
 
 def randomize_corrections(model: PreTrainedModel, case: Case) -> None:
-    """Overwrites the buffers that are added to the scores of experts for the choice."""
+    """Overwrites the buffers that are added to the scores of experts for the choice, and those that are factors."""
     random = case_random(case, "corrections")
     for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            noise = random.standard_normal(buffer.shape, dtype=np.float32)
+            buffer.copy_(1.0 + NEUTRAL_SPREAD * torch.from_numpy(noise))
         if name.endswith("e_score_correction_bias"):
             noise = random.standard_normal(buffer.shape, dtype=np.float32)
             buffer.copy_(NEUTRAL_SPREAD * torch.from_numpy(noise))
@@ -185,6 +191,31 @@ def forget_final_softcap(model: PreTrainedModel) -> None:
     model.config.final_logit_softcapping = None
 
 
+def forget_ropes(model: PreTrainedModel) -> None:
+    for name, buffer in model.model.rotary_emb.named_buffers():
+        if name.endswith("inv_freq"):
+            buffer.zero_()
+
+
+def forget_layer_scalars(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.layer_scalar.fill_(1.0)
+
+
+def forget_per_layer_table(model: PreTrainedModel) -> None:
+    model.model.embed_tokens_per_layer.weight.data.zero_()
+
+
+def forget_expert_scale(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.router.per_expert_scale.data.fill_(1.0)
+
+
+def forget_router_scale(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.router.scale.data.fill_(1.0)
+
+
 def forget_clip(model: PreTrainedModel) -> None:
     model.config.clip_qkv = None
 
@@ -232,6 +263,11 @@ ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
     "attn_softcap": forget_attn_softcap,
     "final_softcap": forget_final_softcap,
     "clip": forget_clip,
+    "ropes": forget_ropes,
+    "layer_scalars": forget_layer_scalars,
+    "per_layer_table": forget_per_layer_table,
+    "expert_scale": forget_expert_scale,
+    "router_scale": forget_router_scale,
     "window": forget_window,
     "layer_types": assume_alternating_layers,
     "query_scalar": forget_query_scalar,

@@ -28,7 +28,9 @@ def clear_padding(model: PreTrainedModel) -> None:
 
 def is_buffer(name: str) -> bool:
     """A tensor of the file that has no gradient."""
-    return name.endswith(("e_score_correction_bias", "act_fn.beta", "act_fn.eps", "mlp.expert_bias"))
+    return name.endswith(
+        ("e_score_correction_bias", "layer_scalar", "act_fn.beta", "act_fn.eps", "mlp.expert_bias")
+    )
 
 
 def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 For each format: `NAME.blocks` (bytes) and `NAME.values` (float32). With --ggml, for formats that vitrine writes, what
 that library (llama.cpp builds it as libggml-base) makes of the rows `source` (float32): `NAME.quantized` without weights,
-`NAME.weighted` with those of `importance`. Without it, these are kept. Needs numpy, gguf and safetensors.
+`NAME.weighted` with those of `importance`. Without it, these are kept. MXFP4 is quantized by gguf's own tools. Needs numpy, gguf and safetensors.
 """
 
 import argparse
@@ -78,4 +78,5 @@ def main():
         tensors |= quantized(ctypes.CDLL(arguments.ggml, mode=os.RTLD_LAZY), random)
     else:
         tensors |= {k: v for k, v in load_file(arguments.out).items() if k not in tensors}
+    tensors["mxfp4.quantized"] = quants.quantize(tensors["source"], Type.MXFP4)
     save_file(tensors, arguments.out)

@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 TOLERANCE = 5e-6  # of recomputed values, relative to the largest magnitude in the tensor
 
 ROTATES_ALONE = ("GPTJForCausalLM", "CodeGenForCausalLM")  # first k, then q, [1, T, heads, elements]
+ROTATES_Q_FIRST = ("Gemma4ForCausalLM",)  # then k, unless it is that of an earlier layer
 
 Sites = dict[str, Tensor]
 
@@ -88,11 +89,12 @@ class Record:
     """Everything observed during one forward."""
 
     inputs: dict[str, Tensor] = field(default_factory=dict)
+    second_inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     attention: list[AttentionCall] = field(default_factory=list)
     first_calls: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # input and output
-    before_rotation: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # by layer
+    before_rotation: dict[int, tuple[Tensor, Tensor | None]] = field(default_factory=dict)  # by layer
     rotated: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     logits: Tensor | None = None
     loss: Tensor | None = None
@@ -127,15 +129,13 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
         else:
             _observe_returned_patterns(seen, model, family, observed)
         if hasattr(family, "apply_rotary_pos_emb") and hasattr(family, "eager_attention_forward"):
-            observed.enter_context(
-                patch.object(
-                    family,
-                    "apply_rotary_pos_emb",
-                    _rotary_observer(seen, family.apply_rotary_pos_emb)
-                    if type(model).__name__ not in ROTATES_ALONE
-                    else _single_rotary_observer(seen, family.apply_rotary_pos_emb),
-                )
-            )
+            kind, rotate = type(model).__name__, family.apply_rotary_pos_emb
+            observer = _rotary_observer
+            if kind in ROTATES_ALONE:
+                observer = _single_rotary_observer
+            elif kind in ROTATES_Q_FIRST:
+                observer = _query_first_observer
+            observed.enter_context(patch.object(family, "apply_rotary_pos_emb", observer(seen, rotate)))
         if hasattr(family, "apply_rotary_emb"):  # Llama 4: tokens before heads
             observed.enter_context(
                 patch.object(family, "apply_rotary_emb", _rotary_observer(seen, family.apply_rotary_emb, True))
@@ -152,6 +152,8 @@ def _module_observer(seen: Record, name: str):
     def hook(_module, args, output):
         if args and isinstance(args[0], Tensor):
             seen.inputs[name] = args[0][0] if args[0].ndim > 2 else args[0]
+        if len(args) > 1 and isinstance(args[1], Tensor):
+            seen.second_inputs[name] = args[1][0]
         if isinstance(output, Tensor):
             # a copy: some models add to a module's output in place
             seen.outputs[name] = (output[0] if output.ndim == 3 else output).clone()
@@ -307,6 +309,16 @@ def _single_rotary_observer(seen: Record, rotate):
     return observed
 
 
+def _query_first_observer(seen: Record, rotate):
+    def observed(tensor, cos, sin, **kwargs):
+        layer, heads = len(seen.attention), tensor[0].transpose(0, 1)
+        known = seen.before_rotation.get(layer)
+        seen.before_rotation[layer] = (heads, None) if known is None else (known[0], heads)
+        return rotate(tensor, cos, sin, **kwargs)
+
+    return observed
+
+
 def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Record) -> Sites:
     """All sites of the forward, in the order in which it computes them."""
     sites: Sites = {"hook_tokens": ids.float()}
@@ -332,6 +344,13 @@ def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Recor
     return {name: value.detach().clone().contiguous() for name, value in sites.items()}
 
 
+def residual_scale(config) -> float:
+    """The factor of the sublayers' outputs."""
+    if hasattr(config, "scale_depth"):
+        return config.scale_depth / config.num_hidden_layers**0.5
+    return getattr(config, "residual_multiplier", 1.0)
+
+
 def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
     """The sites of one block, without the prefix `blocks.{l}.`."""
     block = f"{layout.blocks}.{layer}"
@@ -348,7 +367,7 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
     if layout.ln1_post:
         sites |= norm("ln1_post", layout.ln1_post)
         attn_out = sites["ln1_post.hook_out"]
-    scale = getattr(model.config, "residual_multiplier", 1.0)
+    scale = residual_scale(model.config)
     attn_out = sites["hook_attn_out"] = attn_out * scale
     stream = resid_pre
     if layout.norms_sum:
@@ -362,7 +381,9 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
         assert_close(resid_pre + attn_out, resid_mid, f"{block}: residual after attention")
     if layout.ln2 and not layout.norms_sum:
         sites |= norm("ln2", layout.ln2)
-    if hasattr(model.get_submodule(f"{block}.{layout.mlp}".rstrip(".")), "experts"):
+    if hasattr(model.get_submodule(block), "experts"):
+        sites |= side_by_side_sites(model, layout, seen, block)
+    elif hasattr(model.get_submodule(f"{block}.{layout.mlp}".rstrip(".")), "experts"):
         sites |= moe_sites(model, layout, seen, block)
     else:
         sites |= mlp_sites(model, layout, seen, block)
@@ -377,10 +398,32 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
         sites |= norm("ln2", layout.ln2)
         sites["hook_normalized_resid_post"] = sites["ln2.hook_out"]
         return sites
+    added = attn_out + mlp_out
+    if hasattr(model.get_submodule(block), "per_layer_input_gate"):
+        sites["hook_resid_mid_ple"] = seen.inputs[f"{block}.per_layer_input_gate"]
+        assert_close(resid_pre + added, sites["hook_resid_mid_ple"], f"{block}: residual after the MLP")
+        sites |= per_layer_sites(model, seen, block)
+        added = added + sites["hook_ple_out"]
     resid_post = sites["hook_resid_post"] = seen.outputs[block]
-
-    assert_close(resid_pre + attn_out + mlp_out, resid_post, f"{block}: residual after the MLP")
+    scalar = getattr(model.get_submodule(block), "layer_scalar", 1.0)
+    assert_close((resid_pre + added) * scalar, resid_post, f"{block}: residual after the block")
     return sites
+
+
+def per_layer_sites(model: PreTrainedModel, seen: Record, block: str) -> Sites:
+    """A per-layer embedding: its gate, its input and what it adds to the stream."""
+    given, gate = seen.second_inputs[block], seen.outputs[f"{block}.per_layer_input_gate"]
+    post = seen.inputs[f"{block}.per_layer_projection"]
+    assert_close(model.get_submodule(block).act_fn(gate) * given, post, f"{block}: gated per-layer input")
+    norm = norm_sites(model, seen, f"{block}.post_per_layer_input_norm", "ln3_post")
+    return {
+        "hook_per_layer_input": given,
+        "ple.hook_pre": gate,
+        "ple.hook_post": post,
+        "ple.hook_out": seen.outputs[f"{block}.per_layer_projection"],
+        **norm,
+        "hook_ple_out": norm["ln3_post.hook_out"],
+    }
 
 
 def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Sites:
@@ -390,7 +433,8 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
 
 def weight_offset(norm: nn.Module) -> float:
     """1 if the norm stores the difference of its weight from one."""
-    return 1.0 if "Gemma" in type(norm).__name__ or "1P" in type(norm).__name__ else 0.0
+    kind = type(norm).__name__
+    return 1.0 if ("Gemma" in kind and "Gemma4" not in kind) or "1P" in kind else 0.0
 
 
 def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
@@ -415,13 +459,39 @@ def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site
     }
 
 
+def latent_sites(model: PreTrainedModel, seen: Record, name: str, call: AttentionCall) -> Sites:
+    """From the projections to the keys and values by head of latent attention, the module `name`."""
+    attention = model.get_submodule(name)
+    nope = attention.qk_nope_head_dim
+    sites: Sites = {}
+    for letter, norm in ("q", f"{name}.q_a_layernorm"), ("kv", f"{name}.kv_a_layernorm"):
+        if norm not in seen.outputs:
+            continue
+        of_norm = norm_sites(model, seen, norm, f"attn.{letter}_latent_norm")
+        out = of_norm.pop(f"attn.{letter}_latent_norm.hook_out")
+        sites |= of_norm | {f"attn.hook_{letter}_latent": out}
+    for letter, value in ("q", call.q), ("k", call.k):
+        rotated = value[..., nope:]
+        if type(attention).__name__ == "DeepseekV2Attention":  # its pairs are neighbours after RoPE, too
+            rotated = torch.cat((rotated[..., 0::2], rotated[..., 1::2]), -1)
+        whole = torch.cat((value[..., :nope], rotated), -1)
+        sites[f"attn.hook_{letter}"] = whole.transpose(0, 1)
+        sites[f"attn.hook_rot_{letter}"] = (rotated if letter == "q" else rotated[:1]).transpose(0, 1)
+    return sites | {"attn.hook_v": call.v.transpose(0, 1)}
+
+
 def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
     """From the projections to the output of the attention module."""
     call = seen.attention[layer]
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
+    module = name.rsplit(".", 1)[0]
+    if f"{module}.kv_a_layernorm" in seen.outputs:
+        return latent_sites(model, seen, module, call) | score_sites(model, seen, name, call)
     rotated = layer in seen.before_rotation  # else the layer has no RoPE
     scale = query_scale(model, layer, call.q.shape[1], rotated)
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
+    is_given = k is None  # keys and values are those of an earlier layer
+    k = call.k if is_given else k
     if scale is not None and not rotated:  # the queries are projected, and scaled
         projected = seen.outputs[f"{layout.blocks}.{layer}.{layout.q_proj}"]
         q = projected.view(call.q.shape[1], call.q.shape[0], -1).transpose(0, 1)
@@ -441,18 +511,30 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
         rotated = False
     elif f"{block}.{layout.q_norm}" in seen.outputs:
         sites |= qk_norm_sites(model, seen, block, layout.q_proj, layout.q_norm, "q", q)
-        sites |= qk_norm_sites(model, seen, block, layout.k_proj, layout.k_norm, "k", k)
+        if is_given:
+            sites["attn.hook_k"] = call.k.transpose(0, 1)
+        else:
+            sites |= qk_norm_sites(model, seen, block, layout.k_proj, layout.k_norm, "k", k)
+        if f"{block}.self_attn.v_norm" in seen.outputs:
+            sites |= v_norm_sites(model, seen, block, layout, call.v.transpose(0, 1))
     else:
         sites |= {"attn.hook_q": q.transpose(0, 1), "attn.hook_k": k.transpose(0, 1)}
     if rotated:
         rot_q = call.q if scale is None else seen.rotated[layer][0]
         sites["attn.hook_rot_q"] = rot_q.transpose(0, 1)
-        sites["attn.hook_rot_k"] = call.k.transpose(0, 1)
+        if not is_given:
+            sites["attn.hook_rot_k"] = call.k.transpose(0, 1)
     if scale is not None:
         before = q if not rotated else seen.rotated[layer][0]
         assert_close(before * scale[:, None], call.q, f"{name}: scaled queries")
         sites["attn.hook_query_scale"] = scale
+    return sites | score_sites(model, seen, name, call)
 
+
+def score_sites(model: PreTrainedModel, seen: Record, name: str, call: AttentionCall) -> Sites:
+    """From the scores to the output of the projection `name`."""
+    block = name.rsplit(".", 2)[0]
+    sites: Sites = {}
     group = call.q.shape[0] // call.k.shape[0]
     keys, values = (x.repeat_interleave(group, dim=0) for x in (call.k, call.v))
     raw = sites["attn.hook_scores_raw"] = call.q @ keys.transpose(1, 2) * call.scaling
@@ -515,6 +597,56 @@ def qk_norm_sites(
     return {f"attn.hook_{letter}": x} | sites
 
 
+def v_norm_sites(model: PreTrainedModel, seen: Record, block: str, layout: Layout, out: Tensor) -> Sites:
+    """v as projected, by its own matrix or by that of k, and its norm."""
+    own = f"{block}.self_attn.v_proj"
+    x = seen.outputs[own if own in seen.outputs else f"{block}.{layout.k_proj}"].reshape(out.shape)
+    norm = model.get_submodule(f"{block}.self_attn.v_norm")
+    return {"attn.hook_v": x} | normalization_sites(norm, x, out, f"{block}: norm of v", "attn.v_norm")
+
+
+def side_by_side_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
+    """Experts next to a dense MLP: each part has norms of its own."""
+    module = model.get_submodule(block)
+    probabilities, shares, chosen = seen.routed[f"{block}.router"]
+    router_norm = norm_sites(model, seen, f"{block}.router.norm", "mlp.ln_router")
+    routed = router_norm["mlp.ln_router.hook_out"] * module.router.scale
+    router_norm["mlp.ln_router.hook_out"] = routed
+    assert_close(
+        routed * module.router.scalar_root_size, seen.inputs[f"{block}.router.proj"], f"{block}: router"
+    )
+    sites: Sites = {
+        **router_norm,
+        "mlp.hook_router_logits": seen.outputs[f"{block}.router.proj"],
+        "mlp.hook_router_scores": probabilities,
+        "mlp.hook_expert_weights": torch.zeros_like(probabilities).scatter(1, chosen, shares),
+        "mlp.hook_expert_indices": chosen.float(),
+        **norm_sites(model, seen, f"{block}.pre_feedforward_layernorm_2", "mlp.ln_experts"),
+    }
+    x, experts = sites["mlp.ln_experts.hook_out"], module.experts
+    total = torch.zeros_like(x)
+    for expert in range(probabilities.shape[1]):
+        tokens, ranks = torch.where(chosen == expert)
+        if len(tokens) == 0:
+            continue
+        gate, up = (x[tokens] @ experts.gate_up_proj[expert].T).chunk(2, dim=-1)
+        post = experts.act_fn(gate) * up
+        out = post @ experts.down_proj[expert].T
+        values = {"tokens": tokens.float(), "gate": gate, "pre": up, "post": post, "out": out}
+        sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items()}
+        total.index_add_(0, tokens, out * shares[tokens, ranks, None])
+    assert_close(total, seen.inputs[f"{block}.post_feedforward_layernorm_2"], f"{block}: sum of the experts")
+    dense = mlp_sites(model, layout, seen, block)
+    names = {"pre": "gate", "pre_linear": "pre", "post": "post", "out": "out"}  # those of a gated expert
+    sites |= {f"mlp.experts.shared.hook_{name}": dense[f"mlp.hook_{key}"] for key, name in names.items()}
+    sites |= norm_sites(model, seen, f"{block}.post_feedforward_layernorm_2", "mlp.ln_experts_post")
+    sites |= norm_sites(model, seen, f"{block}.post_feedforward_layernorm_1", "mlp.ln_shared_post")
+    sites["mlp.hook_out"] = seen.inputs[f"{block}.{layout.ln2_post}"]
+    both = sites["mlp.ln_shared_post.hook_out"] + sites["mlp.ln_experts_post.hook_out"]
+    assert_close(both, sites["mlp.hook_out"], f"{block}: MLP and experts")
+    return sites
+
+
 def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
     """The router, the experts that tokens chose, and the shared expert."""
     name = f"{block}.{layout.mlp}"
@@ -530,10 +662,12 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     corrections = [
         value for key, value in mlp.state_dict().items() if key.endswith(("correction_bias", "expert_bias"))
     ]
-    is_sigmoid = is_input or hasattr(router, "num_group")
+    is_softmax = type(router).__name__.startswith(("DeepseekV2", "Mistral4"))
+    is_grouped = hasattr(router, "num_group")
+    is_sigmoid = is_input or (is_grouped and not is_softmax)
     is_sigmoid = is_sigmoid or any(family in type(router).__name__ for family in ("MiniMaxM2", "Afmoe"))
     scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
-    if corrections or is_sigmoid:  # the choice is by another number than the weight, and some leave it unsorted
+    if corrections or is_sigmoid or is_grouped:  # the choice is by another number than the weight, and some leave it unsorted
         order = (scores + sum(corrections, torch.zeros(())).flatten()).gather(1, chosen).argsort(-1, descending=True)
         shares, chosen = shares.gather(1, order), chosen.gather(1, order)
         weights = torch.zeros_like(scores).scatter(1, chosen, shares)
@@ -619,8 +753,10 @@ def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
 def head_sites(model: PreTrainedModel, layout: Layout, seen: Record, ids: Tensor) -> Sites:
     """The final norm, the unembedding, the logits and the loss."""
     sites = norm_sites(model, seen, layout.final_norm, "ln_final") if layout.final_norm else {}
-    raw = seen.outputs["lm_head"]
-    sites["unembed.hook_in"] = seen.inputs["lm_head"]
+    # MiniCPM 3 divides the input of the head instead of the logits
+    before = model.config.logits_scaling if hasattr(model.config, "dim_model_base") else 1.0
+    raw = seen.outputs["lm_head"] * before
+    sites["unembed.hook_in"] = seen.inputs["lm_head"] * before
     sites["unembed.hook_out"] = raw
     softcap = getattr(model.config, "final_logit_softcapping", None)
     scale = (getattr(model.config, "logit_scale", None) or 1.0) / getattr(model.config, "logits_scaling", 1.0)

@@ -183,10 +183,10 @@ class AdapterBinder {
     const bool is_head = it != places_.end() && it->second.ours.front() == "unembed.weight";
     if (!is_head) throw Unsupported(file_.path, "the file replaces the weight of {} (modules_to_save)", name);
     const MatrixView& own = weight_of(model_, "unembed.weight").view;
-    const bool fits = tensor.type && !is_blocks(*tensor.type) && tensor.shape == std::vector{own.rows, own.cols};
+    const bool fits = tensor.type && !is_quantized(*tensor.type) && tensor.shape == std::vector{own.rows, own.cols};
     std::vector<float> theirs(static_cast<std::size_t>(own.cols)), ours(theirs.size());
     std::vector<std::byte> rounded(theirs.size() * sizeof(float));
-    for (std::int64_t row = 0; fits && row < own.rows && !is_blocks(own.dtype); ++row) {
+    for (std::int64_t row = 0; fits && row < own.rows && !is_quantized(own.dtype); ++row) {
       read_row({tensor.bytes.data(), *tensor.type, own.rows, own.cols, own.cols, 1}, row, theirs);
       read_row(own, row, ours);
       if (own.dtype != DType::f32) {  // the adapter may repeat it in a wider type

@@ -89,8 +89,8 @@ class Lister {
 
   std::int64_t source(const std::string& name, std::int64_t layer, std::int64_t row) const {
     const bool is_rotated = name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos;
-    if (!is_rotated || !form_.layout) return row;
-    return source_row(*attention_of(config_, static_cast<std::size_t>(layer)), form_.layout, row);
+    const AttentionConfig* const attention = attention_of(config_, static_cast<std::size_t>(layer));
+    return is_rotated && attention != nullptr ? source_row(*attention, form_.layout, row) : row;
   }
 
   const ModelConfig& config_;
@@ -102,10 +102,10 @@ class Lister {
 }  // namespace
 
 bool is_adaptable(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".wq.weight",        ".wk.weight",         ".wv.weight",
-                                           ".wo.weight",        ".w_gate.weight",     ".w_up.weight",
-                                           ".w_down.weight",    ".router.weight",     ".shared_gate.weight",
-                                           "head.dense.weight", "pooler.dense.weight"};
+  constexpr std::string_view kEndings[] = {
+      ".wq.weight",          ".wk.weight",     ".wv.weight",     ".wo.weight",          ".w_gate.weight",
+      ".w_up.weight",        ".w_down.weight", ".router.weight", ".shared_gate.weight", "head.dense.weight",
+      "pooler.dense.weight", ".wq_a.weight",   ".wq_b.weight",   ".wkv_a.weight",       ".wkv_b.weight"};
   if (name == "unembed.weight" || name == "nsp_head.weight" || name.ends_with("proj.weight")) return true;
   return std::any_of(std::begin(kEndings), std::end(kEndings),
                      [&](std::string_view end) { return name.ends_with(end); }) ||

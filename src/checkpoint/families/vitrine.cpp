@@ -70,6 +70,8 @@ const OwnKey kRopeTheta{"rope_theta", "10000", "base of the frequencies"};
 const OwnKey kRopeFraction{"rope_fraction", "1", "the part of a head that is rotated"};
 const OwnKey kRopeInterleaved{"rope_interleaved", "false", "pairs are neighbours, instead of halves of the head"};
 const OwnKey kRopeReversed{"rope_reversed", "false", sentence_of(RopeConfig(), "reversed")};
+const OwnKey kRopeDim{"rope_dim", "",
+                      "latent attention: elements of a head's query, and of the one key, that are rotated"};
 const OwnKey kNormPlace{"norm_place",
                         "",
                         "of the norms of a sublayer: of its input, its output, both, or of the sum",
@@ -147,6 +149,8 @@ void read_fields(ConfigReader& c, C& config, std::string_view of = "") {
   });
 }
 
+enum class Place : std::uint8_t { alone, encoder, decoder };
+
 NormConfig read_norm(ConfigReader& c) {
   NormConfig norm;
   read_fields(c, norm, "norm");
@@ -167,6 +171,22 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
     attention.qk_norm = {norm, static_cast<QkNormConfig::Over>(qk - 1)};
     read_fields(c, *attention.qk_norm, "qk_norm");
   }
+  return attention;
+}
+
+/// Latent attention, of which there is no encoder, and no decoder of one.
+LatentAttentionConfig read_latent_attention(ConfigReader& c, const NormConfig& norm, Place as) {
+  if (as != Place::alone) throw Unsupported(c.where(), "kv_rank: latent attention requires a model without an encoder");
+  if (choice(c, kPositions) != 0) throw Unsupported(c.where(), "positions: latent attention requires rope");
+  LatentAttentionConfig attention;
+  read_fields(c, attention);
+  if (attention.value_dim == 0) attention.value_dim = attention.nope_dim;
+  const std::int64_t dim = c.size(kRopeDim.name, kMaxHeadDim);
+  attention.rope =
+      make_rope(c.positive_or(kRopeTheta.name, RopeConfig().theta), dim, RopeConfig::Layout::halves, std::monostate{});
+  if (!c.has("score_scale")) attention.score_scale = inverse_sqrt(static_cast<double>(attention.query_dim()));
+  attention.latent_norm = norm;
+  set_row(attention);
   return attention;
 }
 
@@ -219,22 +239,26 @@ SublayerKinds::Config read_ffn(ConfigReader& c) {
 
 /// The full layers among those with a window.
 void read_window(ConfigReader& c, std::vector<BlockConfig>& blocks) {
-  if (!find<AttentionConfig>(blocks.front())->window) return;
+  const auto* const first = find<AttentionConfig>(blocks.front());
+  if (first == nullptr || !first->window) return;
   const auto full_every = c.optional_size(kFullEvery.name);
   for (std::size_t i = 0; full_every && i < blocks.size(); ++i) {
     if ((static_cast<std::int64_t>(i) + 1) % *full_every == 0) find<AttentionConfig>(blocks[i])->window.reset();
   }
 }
 
-enum class Place : std::uint8_t { alone, encoder, decoder };
-
 BlockConfig read_transformer_block(ConfigReader& c, StackConfig& stack, const NormConfig& norm, Place as) {
   const std::size_t place = choice(c, kNormPlace);
   if (c.flag_or(kFinalNorm.name, place != 3)) stack.final_norm = norm;
-  AttentionConfig attention = read_attention(c, stack, norm);
-  if (as == Place::encoder) attention.bidirectional = true;
-  read_positions(c, stack, &attention);
-  BlockConfig block = transformer_block(attention, read_ffn(c), as == Place::decoder);
+  BlockConfig block;
+  if (c.has("kv_rank")) {
+    block.sublayers = {{read_latent_attention(c, norm, as)}, {read_ffn(c)}};
+  } else {
+    AttentionConfig attention = read_attention(c, stack, norm);
+    if (as == Place::encoder) attention.bidirectional = true;
+    read_positions(c, stack, &attention);
+    block = transformer_block(attention, read_ffn(c), as == Place::decoder);
+  }
   if (c.flag_or(kParallel.name, false)) block.sublayers.back().input = Sublayer::Input::block;
   for (Sublayer& sublayer : block.sublayers) {
     read_fields(c, sublayer);
@@ -388,6 +412,8 @@ std::vector<OwnKeySection> own_config_keys() {
   rows.add(QkNormConfig(), "qk_norm");
   rows.add(QueryScaleConfig(), "query_scale");
   for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved, &kRopeReversed}) rows.add(*key);
+  rows.add(LatentAttentionConfig());
+  rows.add(kRopeDim);
   rows.add(RelativeBiasConfig(), "relative");
   rows.add(AlibiConfig(), "alibi");
   for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);

@@ -24,8 +24,9 @@ namespace vitrine {
 
 struct GgufKey {
   /// For size_or_none, 0 means the same as an absent key. layers: whether each layer has a window, or a size n for
-  /// which every n-th layer has none. The usual n is written as the flags.
-  enum class Kind : std::uint8_t { size, size_or_none, number, flag, layers };
+  /// which every n-th layer has none. The usual n is written as the flags. layer_flags: always the flags. layer_sizes:
+  /// a size, or a list of one for each layer. count: a whole number from 0.
+  enum class Kind : std::uint8_t { size, size_or_none, number, flag, layers, layer_flags, layer_sizes, count };
 
   std::string_view name;  ///< After `llama.`.
   std::string_view word;  ///< Our name, if the family's table of keys has it (`d_model`), else config.json's key.
@@ -41,8 +42,13 @@ struct GgufArchitecture {
   std::vector<std::string_view> is_also{};                 ///< Further families that are written as this architecture.
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< In addition to the shared ones.
-  bool fused_qkv = false;                   ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
-  std::string_view chosen_by{};             ///< Of two entries of one name, the one for files where this key is not 0.
+  bool fused_qkv = false;                    ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  std::string_view chosen_by{};              ///< Of two entries of one name, the one for files where this key is not 0,
+  std::optional<std::int64_t> chosen_for{};  ///< or has this value.
+  bool splits_kv_b = false;                  ///< attn_k_b and attn_v_b in place of attn_kv_b.
+  /// rope_freqs.weight is of full layers alone, whose RoPE is proportional; `complete` reads it.
+  bool has_rope_by_kind = false;
+  bool tokenizer_keeps_merges = false;      ///< GgufTokenizerNeeds::keeps_merges
   bool may_lack_rope = false;               ///< If rope.scaling.finetuned is false, there is no RoPE.
   std::vector<std::string_view> ignored{};  ///< Keys without effect in models of this architecture.
   std::string_view rotary_fraction{};       ///< config.json's key for the part of a head that RoPE rotates; empty: all.
@@ -62,18 +68,29 @@ std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps);
 std::vector<GgufKey> with_keys(std::vector<GgufKey> keys, const std::vector<GgufKey>& more);
 /// The architecture of a file. Throws BadCheckpoint if the file names none, Unsupported for an unknown one.
 const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
-/// All keys of an architecture: the shared ones and its own.
+/// All keys of an architecture: the shared ones, unless it has its own of that name, and its own.
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
 
 /// The end of the name of a shared expert's gate: one row, which files hold as a vector.
 constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
 
+/// The ends of the names of latent attention's products by head, `[head, out, in]` in files, and of both in one.
+constexpr std::string_view kKeysByHead = ".attn_k_b.weight", kValuesByHead = ".attn_v_b.weight";
+constexpr std::string_view kKeysAndValues = ".attn_kv_b.weight";
+
 /// Whether the model was trained with the scaling; in architectures that may_lack_rope, whether there is RoPE.
 constexpr const char* kRopeFinetuned = "rope.scaling.finetuned";
+
+/// Divisors of RoPE's frequencies; the largest is that of pairs that do not rotate.
+constexpr const char* kRopeDivisors = "rope_freqs.weight";
+constexpr float kNoRotation = 1e30f;
 
 /// LongRoPE's divisors within and beyond the original context.
 constexpr const char* kShortFactors = "rope_factors_short.weight";
 constexpr const char* kLongFactors = "rope_factors_long.weight";
+
+/// Numbers above 0, one for each pair of elements of a head. Throws BadCheckpoint.
+std::vector<float> read_rope_factors(const StoredTensor& tensor, std::string_view name);
 
 /// The names of the architecture's tensors.
 std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture);

@@ -37,6 +37,19 @@ class ArchitectureKeys {
     if (all.empty()) throw BadCheckpoint(where(), "{}: expected a number, got an empty list", key);
     return checked(key, all.front());
   }
+  /// A size, or a list of them.
+  std::optional<Json> sizes(std::string_view name) {
+    const std::string key = full(name);
+    const GgufValue* const value = metadata_.find(key);
+    if (value == nullptr || value->type != GgufType::array) {
+      const auto one = size(name);
+      return one ? std::optional<Json>(Json(*one)) : std::nullopt;
+    }
+    Json list = Json::array();
+    const std::vector<std::int64_t> all = metadata_.integers(use(name)).value();
+    for (const std::int64_t each : all) list.push_back(checked(key, each));
+    return list;
+  }
   std::optional<std::int64_t> size_or_none(std::string_view name) {
     if (metadata_.integer(use(name)) == 0) return std::nullopt;
     return size(name);
@@ -46,6 +59,10 @@ class ArchitectureKeys {
     const auto value = metadata_.real(key);
     if (value && !std::isfinite(*value)) throw BadCheckpoint(where(), "{}: expected a number, got {}", key, *value);
     return value;
+  }
+  /// From 0 on.
+  std::optional<std::int64_t> count(std::string_view name) {
+    return metadata_.integer(use(name)) == 0 ? std::optional<std::int64_t>(0) : size(name);
   }
   std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
   /// Empty unless the key has an array of flags.
@@ -93,21 +110,6 @@ class ArchitectureKeys {
   std::set<std::string> used_;
 };
 
-/// Numbers above 0, one for each pair of elements of a head.
-std::vector<float> read_factors(const StoredTensor& tensor, std::string_view name) {
-  if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
-    throw BadCheckpoint(tensor.file, "tensor {}: expected at most {} F32 elements, got {} of {} bytes", name,
-                        kMaxHeadDim, tensor.dtype, tensor.bytes.size());
-  }
-  std::vector<float> factors(static_cast<std::size_t>(tensor.shape[0]));
-  std::memcpy(factors.data(), tensor.bytes.data(), factors.size() * sizeof(float));
-  for (const float factor : factors) {
-    if (factor > 0 && std::isfinite(factor)) continue;
-    throw BadCheckpoint(tensor.file, "tensor {}: expected factors above 0, got {}", name, factor);
-  }
-  return factors;
-}
-
 /// Reads LongRoPE's lists, which are tensors. Returns whether the file has them.
 bool read_long_rope(const StoredTensors& tensors, double attn_factor, std::optional<std::int64_t> original,
                     Json& config) {
@@ -118,8 +120,8 @@ bool read_long_rope(const StoredTensors& tensors, double attn_factor, std::optio
     throw BadCheckpoint(tensors.where, "tensor {} is missing", has_within ? kLongFactors : kShortFactors);
   }
   config["rope_scaling"] = {{"rope_type", "longrope"},
-                            {"short_factor", read_factors(within->second, kShortFactors)},
-                            {"long_factor", read_factors(beyond->second, kLongFactors)},
+                            {"short_factor", read_rope_factors(within->second, kShortFactors)},
+                            {"long_factor", read_rope_factors(beyond->second, kLongFactors)},
                             {"attention_factor", attn_factor}};
   if (original) config["original_max_position_embeddings"] = *original;
   return true;
@@ -161,9 +163,14 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
       return copy(keys.size(key.name));
     case GgufKey::Kind::size_or_none:
       return copy(keys.size_or_none(key.name));
+    case GgufKey::Kind::layer_sizes:
+      return copy(keys.sizes(key.name));
+    case GgufKey::Kind::count:
+      return copy(keys.count(key.name));
     case GgufKey::Kind::layers:
+    case GgufKey::Kind::layer_flags:
       const auto has_window = keys.flags(key.name);
-      if (!has_window) return copy(keys.size(key.name));
+      if (!has_window) return key.kind == GgufKey::Kind::layers ? copy(keys.size(key.name)) : void();
       for (const bool has : *has_window) config["layer_types"].push_back(has ? "sliding_attention" : "full_attention");
   }
 }
@@ -218,7 +225,7 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
 
 /// Llama 3's scaling: divisors of the RoPE frequencies.
 void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
-  const std::vector<float> factors = read_factors(tensor, "rope_freqs.weight");
+  const std::vector<float> factors = read_rope_factors(tensor, "rope_freqs.weight");
   if (factors.size() != rope.frequency.size()) {
     throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} elements, got {}", rope.frequency.size(),
                         factors.size());
@@ -231,10 +238,14 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
   const auto holds = [&](const char* pattern, std::size_t layer) {
     return tensors.all.contains(with_layer(pattern, static_cast<std::int64_t>(layer)));
   };
-  const auto frequencies = tensors.all.find("rope_freqs.weight");
+  const auto frequencies = tensors.all.find(kRopeDivisors);
   fold_weight_offsets(model);
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
+    if (auto* const latent = find<LatentAttentionConfig>(block)) {
+      latent->keys_apart = holds("blk.{l}.attn_k_b.weight", layer);
+      continue;
+    }
     AttentionConfig& attention = *find<AttentionConfig>(block);
     if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
     if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
@@ -242,11 +253,26 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
     if (ffn != nullptr && holds("blk.{l}.ffn_up.bias", layer)) ffn->bias = true;
     if (!attention.rope) continue;
     attention.rope->layout = architecture.layout;
-    if (frequencies != tensors.all.end()) divide_frequencies(frequencies->second, *attention.rope);
+    if (frequencies != tensors.all.end() && !architecture.has_rope_by_kind)
+      divide_frequencies(frequencies->second, *attention.rope);
   }
 }
 
 }  // namespace
+
+std::vector<float> read_rope_factors(const StoredTensor& tensor, std::string_view name) {
+  if (tensor.type != DType::f32 || tensor.shape.size() != 1 || tensor.shape[0] > kMaxHeadDim) {
+    throw BadCheckpoint(tensor.file, "tensor {}: expected at most {} F32 elements, got {} of {} bytes", name,
+                        kMaxHeadDim, tensor.dtype, tensor.bytes.size());
+  }
+  std::vector<float> factors(static_cast<std::size_t>(tensor.shape[0]));
+  std::memcpy(factors.data(), tensor.bytes.data(), factors.size() * sizeof(float));
+  for (const float factor : factors) {
+    if (factor > 0 && std::isfinite(factor)) continue;
+    throw BadCheckpoint(tensor.file, "tensor {}: expected factors above 0, got {}", name, factor);
+  }
+  return factors;
+}
 
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                             const StoredTensors& tensors, const LoadOptions& options) {
@@ -255,11 +281,12 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   const Json config = read_words(architecture, family, keys, tensors);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
-  const AttentionConfig& attention = *attention_of(model, 0);
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
-  keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
-  keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
-  keys.expect("attention.value_length", attention.width_of_values(), " as key_length");
+  if (const AttentionConfig* const attention = attention_of(model, 0)) {
+    keys.expect("attention.head_count_kv", attention->n_kv_heads, " (head_count)");
+    keys.expect("attention.key_length", attention->head_dim, " (embedding_length over head_count)");
+    keys.expect("attention.value_length", attention->width_of_values(), " as key_length");
+  }
   const std::vector<AttentionConfig*> attentions = every<AttentionConfig>(model.blocks);
   const auto rotates =
       std::find_if(attentions.begin(), attentions.end(), [](const auto* a) { return a->rope.has_value(); });

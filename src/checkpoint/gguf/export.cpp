@@ -12,6 +12,7 @@
 #include "checkpoint/gguf/types.h"
 #include "checkpoint/param_rows.h"
 #include "kernels/quantize.h"
+#include "quant/block_format.h"
 
 namespace vitrine {
 namespace {
@@ -105,19 +106,45 @@ class TensorStream {
   }
 
   void read(const SourceRows& part, std::int64_t row, std::span<float> to) const {
+    if (part.of_heads && part.of_heads->is_transposed) return read_column(part, row, to);
     const std::int64_t source = part.source(row);
     if (part.param->shape.rank() != 1) return read_row(part.param->view, source, to);
     to[0] = vector_[static_cast<std::size_t>(source)] + part.offset;
+  }
+
+  /// Column `row` of a head's rows.
+  static void read_column(const SourceRows& part, std::int64_t row, std::span<float> to) {
+    const HeadRows& of = *part.of_heads;
+    const MatrixView& w = part.param->view;
+    const std::int64_t head = row / w.cols, column = row % w.cols;
+    if (!is_blocks(w.dtype)) {
+      const MatrixView rows = w.row_range(head * of.step + of.first, of.count).col_range(column, 1);
+      for (std::int64_t i = 0; i < of.count; ++i) read_row(rows, i, to.subspan(static_cast<std::size_t>(i), 1));
+      return;
+    }
+    std::vector<float> whole(static_cast<std::size_t>(w.cols));
+    for (std::int64_t i = 0; i < of.count; ++i) {
+      read_row(w, head * of.step + of.first + i, whole);
+      to[static_cast<std::size_t>(i)] = whole[static_cast<std::size_t>(column)];
+    }
   }
 
   /// Blocks that keep their type are copied.
   bool copy_rows(const PlannedTensor& tensor, const SourceRows& part, std::int64_t first, std::int64_t begin,
                  std::int64_t end) {
     const MatrixView& view = part.param->view;
-    if (!is_blocks(view.dtype) || view.dtype != tensor.dtype) return false;
+    const bool is_mxfp4 = view.dtype == DType::mxfp4_pairs && tensor.dtype == DType::mxfp4;
+    const bool is_transposed = part.of_heads && part.of_heads->is_transposed;
+    if (!is_blocks(view.dtype) || (view.dtype != tensor.dtype && !is_mxfp4) || is_transposed) return false;
     const std::int64_t size = bytes_of(tensor.dtype, tensor.cols);
     for (std::int64_t i = begin; i < end; ++i) {
-      std::memcpy(bytes_.data() + i * size, view.at(part.source(first + i), 0), static_cast<std::size_t>(size));
+      std::byte* const to = bytes_.data() + i * size;
+      const std::int64_t row = part.source(first + i);
+      if (is_mxfp4) {
+        copy_mxfp4(view.at(row, 0), view.scales.data + view.scales.index(row, 0), tensor.cols, to);
+      } else {
+        std::memcpy(to, view.at(row, 0), static_cast<std::size_t>(size));
+      }
     }
     return true;
   }

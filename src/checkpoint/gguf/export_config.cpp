@@ -1,6 +1,7 @@
 // Writes a config as GGUF's keys, and checks that reading them gives the same config.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.h"
 #include "checkpoint/gguf/architecture.h"
@@ -22,6 +23,7 @@ std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
 /// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
 /// that has one.
 std::optional<RopeConfig> main_rope(const ModelConfig& config) {
+  if (const auto* const latent = find<LatentAttentionConfig>(config.blocks.front())) return latent->rope;
   const AttentionConfig* found = nullptr;
   for (const AttentionConfig* const attention : attentions_of(config)) {
     if (!attention->rope) continue;
@@ -55,6 +57,36 @@ std::vector<bool> layers_with_window(const ModelConfig& config) {
   std::vector<bool> flags;
   for (const AttentionConfig* const attention : attentions_of(config)) flags.push_back(attention->window.has_value());
   return flags;
+}
+
+/// The elements of the dense FFN of each layer, or the K/V heads.
+std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string_view word) {
+  std::vector<std::int32_t> sizes;
+  for (const BlockConfig& block : config.blocks) {
+    const auto* const moe = find<MoeConfig>(block);
+    const auto* const dense = moe != nullptr && moe->shared ? &*moe->shared : find<DenseConfig>(block);
+    const auto* const attention = find<AttentionConfig>(block);
+    const std::int64_t size =
+        word == "d_ff" ? (dense != nullptr ? dense->d_ff : 0) : (attention != nullptr ? attention->n_kv_heads : 0);
+    sizes.push_back(static_cast<std::int32_t>(size));
+  }
+  return sizes;
+}
+
+/// What keys for one of two kinds of layers, with a window and full ones, have.
+std::optional<double> value_of_kind(const ModelConfig& config, std::string_view word) {
+  const AttentionConfig* const sliding = sliding_attention(config);
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  const auto full = std::find_if(all.begin(), all.end(), [](const auto* attention) { return !attention->window; });
+  if (word == "head_dim" && sliding != nullptr) return static_cast<double>(sliding->head_dim);
+  if (word == "global_head_dim" && full != all.end()) return static_cast<double>((*full)->head_dim);
+  if (word == "rotary_dim_of_window" && sliding != nullptr && sliding->rope) {
+    return static_cast<double>(sliding->rope->dim);
+  }
+  if (word == "hidden_size_per_layer_input") return static_cast<double>(per_layer_width(config));
+  if (word != "num_kv_shared_layers") return {};
+  return static_cast<double>(
+      std::count_if(all.begin(), all.end(), [](const auto* attention) { return attention->kv_layer.has_value(); }));
 }
 
 /// x for which 1 / x is `scale`, to the bit if there is such a float.
@@ -101,8 +133,17 @@ std::optional<double> value_of_sublayers(const ModelConfig& config, std::string_
   return value;
 }
 
-/// The eps of the norms: a file has one for all. check_round_trip refuses a model in which one has another.
+/// The number of layers before the first that has experts.
+std::size_t n_leading_dense(const ModelConfig& config) {
+  const auto first = std::find_if(config.blocks.begin(), config.blocks.end(),
+                                  [](const BlockConfig& block) { return find<MoeConfig>(block) != nullptr; });
+  return static_cast<std::size_t>(first - config.blocks.begin());
+}
+
+/// The eps of the norms: a file has one for all, but those of latents. check_round_trip refuses a model in which one
+/// has another.
 std::optional<double> eps_of_norms(const ModelConfig& config) {
+  if (config.final_norm) return config.final_norm->eps;
   const NormsByName norms = norms_of(config);
   return norms.empty() ? std::nullopt : std::optional<double>(norms.begin()->second.eps);
 }
@@ -116,6 +157,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "max_seq_len") return number(config.max_seq_len);
   if (word == "d_model") return number(config.d_model);
   if (word == "n_layers") return number(config.n_layers());
+  if (word == "first_k_dense_replace") return number(n_leading_dense(config));
   if (word.find("_eps") != word.npos) return eps_of_norms(config);
   if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
   if (word == "first_k_dense_replace" || word == "num_dense_layers" || word == "moe_layer_start_index") {
@@ -131,7 +173,8 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
   if (word == "use_parallel_residual") return block.is_parallel() ? 1.0 : 0.0;
-  return value_of_sublayers(config, word);
+  const auto of_kind = value_of_kind(config, word);
+  return of_kind ? of_kind : value_of_sublayers(config, word);
 }
 
 /// Removes what differs by format alone.
@@ -140,6 +183,7 @@ void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   for (BlockConfig& block : config.blocks) {
     auto* const attention = find<AttentionConfig>(block);
     if (attention != nullptr && attention->rope) attention->rope->layout = architecture.layout;
+    if (auto* const latent = find<LatentAttentionConfig>(block)) latent->keys_apart = architecture.splits_kv_b;
   }
 }
 
@@ -152,6 +196,19 @@ void forgive_rounding(const RopeConfig& config, RopeConfig& read) {
   if (std::holds_alternative<Llama3Scaling>(config.scaling)) read.scaling = config.scaling;
   read.frequency = config.frequency;
   if (static_cast<float>(config.theta) == static_cast<float>(read.theta)) read.theta = config.theta;
+}
+
+/// The same for RoPE of all kinds of attention, and the scale of scores with YaRN's factor.
+void forgive_rounding(const BlockConfig& config, BlockConfig& read) {
+  const auto* const ours = find<AttentionConfig>(config);
+  auto* const theirs = find<AttentionConfig>(read);
+  if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope) forgive_rounding(*ours->rope, *theirs->rope);
+  const auto* const latent = find<LatentAttentionConfig>(config);
+  auto* const other = find<LatentAttentionConfig>(read);
+  if (latent == nullptr || other == nullptr) return;
+  forgive_rounding(latent->rope, other->rope);
+  const bool is_same = std::abs(latent->score_scale - other->score_scale) <= 3e-7F * latent->score_scale;
+  if (is_same) other->score_scale = latent->score_scale;
 }
 
 }  // namespace
@@ -179,12 +236,34 @@ std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architectu
   return smallest;
 }
 
+namespace {
+
+/// One number if all layers have the same size.
+void add_layer_sizes(GgufKeys& keys, const std::string& name, const std::vector<std::int32_t>& sizes) {
+  const bool are_equal = std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+  if (are_equal) {
+    keys.add(name, static_cast<std::uint32_t>(sizes.front()));
+  } else {
+    keys.add(name, sizes);
+  }
+}
+
+}  // namespace
+
 GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfig& config) {
   GgufKeys keys;
   const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
   const auto add_size = [&](std::string_view name, auto n) { keys.add(full(name), static_cast<std::uint32_t>(n)); };
   const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
   for (const GgufKey& key : gguf_keys(architecture)) {
+    if (key.kind == GgufKey::Kind::layer_flags) {
+      keys.add(full(key.name), layers_with_window(config));
+      continue;
+    }
+    if (key.kind == GgufKey::Kind::layer_sizes) {
+      add_layer_sizes(keys, full(key.name), sizes_of_layers(config, key.word));
+      continue;
+    }
     const std::optional<double> value = value_of(config, key.word);
     const bool is_usual = value == key.usual;
     if (!value || (is_usual && key.kind != GgufKey::Kind::layers)) continue;
@@ -197,15 +276,20 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    if (key.name == "attention.key_length") {
+    if (key.word == "head_dim") {
       add_size("attention.value_length", value_of(config, "value_dim").value_or(*value));
     }
+    if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
   }
   add_size("vocab_size", config.vocab_size);
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
-  add_size("rope.dimension_count", rope->dim);
+  const std::vector<GgufKey> own = gguf_keys(architecture);
+  const auto has = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(), [&](const GgufKey& key) { return key.name == name; });
+  };
+  if (!has("rope.dimension_count")) add_size("rope.dimension_count", rope->dim);
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
     add_number("rope.scaling.factor", linear->factor);
@@ -219,7 +303,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    if (rope->magnitude != static_cast<float>(proposed)) {
+    if (rope->magnitude != static_cast<float>(proposed) && !has("rope.scaling.yarn_log_multiplier")) {
       add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
     }
     if (ramp->beta_fast != 32) add_number("rope.scaling.yarn_beta_fast", ramp->beta_fast);
@@ -238,8 +322,10 @@ std::vector<RopeTensor> rope_tensors(const ModelConfig& config) {
   const std::vector<float> plain = rope_frequency(rope->theta, rope->dim, std::monostate{});
   if (plain == rope->frequency) return {};
   std::vector<float> divisors;
-  for (std::size_t i = 0; i < plain.size(); ++i) divisors.push_back(plain[i] / rope->frequency[i]);
-  return {{"rope_freqs.weight", divisors}};
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    divisors.push_back(rope->frequency[i] == 0 ? kNoRotation : plain[i] / rope->frequency[i]);
+  }
+  return {{kRopeDivisors, divisors}};
 }
 
 void check_round_trip(const GgufArchitecture& architecture, const std::string& header,
@@ -258,10 +344,7 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
   normalize(architecture, config);
   normalize(architecture, read);
   for (std::size_t i = 0; i < config.n_layers() && i < read.n_layers(); ++i) {
-    const AttentionConfig* const ours = attention_of(config, i);
-    AttentionConfig* const theirs = find<AttentionConfig>(read.blocks[i]);
-    if (ours != nullptr && ours->rope && theirs != nullptr && theirs->rope)
-      forgive_rounding(*ours->rope, *theirs->rope);
+    if (i < config.blocks.size()) forgive_rounding(config.blocks[i], read.blocks[i]);
   }
   const std::string what = first_difference(config, read);
   const std::string_view misread =

@@ -104,10 +104,13 @@ void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   for (std::string& text : gguf_ignored_ids(metadata, n_tokens)) checkpoint.notes.push_back(std::move(text));
 }
 
-/// Reshapes the gates of shared experts to matrices of one row.
-void reshape_gates(StoredTensors& tensors) {
+/// Reshapes the gates of shared experts to matrices of one row, and matrices by head to one matrix.
+void reshape_tensors(StoredTensors& tensors) {
   for (auto& [name, tensor] : tensors.all) {
-    if (name.ends_with(kSharedGateName) && tensor.shape.size() == 1) tensor.shape.insert(tensor.shape.begin(), 1);
+    std::vector<std::int64_t>& shape = tensor.shape;
+    if (name.ends_with(kSharedGateName) && shape.size() == 1) shape.insert(shape.begin(), 1);
+    const bool is_by_head = name.ends_with(kKeysByHead) || name.ends_with(kValuesByHead);
+    if (is_by_head && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
   }
 }
 
@@ -148,7 +151,7 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   const GgufArchitecture& architecture = gguf_architecture(metadata);
 
   GgufConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
-  reshape_gates(gguf.tensors);
+  reshape_tensors(gguf.tensors);
   gguf.tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
   result.published_layout = config.published_layout;

@@ -31,7 +31,10 @@ class Planner {
           rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
       const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // all experts are written in one tensor
       if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
-      for_each_place(rule, "", config_, [&](const TensorPlace& place) { add(place); });
+      for_each_place(rule, "", config_, [&](const TensorPlace& place) {
+        if (architecture.splits_kv_b && place.stored.ends_with(kKeysAndValues)) return add_by_head(place);
+        add(place);
+      });
     }
     if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
   }
@@ -57,7 +60,11 @@ class Planner {
     const bool is_gate = tensor.name.ends_with(kSharedGateName);
     tensor.rows = shape.rows;
     tensor.cols = shape.cols;
-    tensor.shape = is_gate ? std::vector{shape.cols} : shape.stored;
+    const bool is_by_head = tensor.name.ends_with(kKeysByHead) || tensor.name.ends_with(kValuesByHead);
+    const std::int64_t n_heads = is_by_head ? heads_of(config_, static_cast<std::size_t>(place.layer))->n_heads : 1;
+    tensor.shape = is_gate      ? std::vector{shape.cols}
+                   : is_by_head ? std::vector{n_heads, shape.rows / n_heads, shape.cols}
+                                : shape.stored;
     const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight");
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
@@ -66,11 +73,34 @@ class Planner {
     tensors.push_back(std::move(tensor));
   }
 
+  /// A parameter that holds the keys and the values of all heads, as two tensors.
+  void add_by_head(const TensorPlace& place) {
+    const auto it = params_.find(place.ours.front());
+    if (it == params_.end()) return;
+    const auto& c = *find<LatentAttentionConfig>(config_.blocks[static_cast<std::size_t>(place.layer)]);
+    const std::string start = place.stored.substr(0, place.stored.size() - kKeysAndValues.size());
+    const auto add_part = [&](std::string_view end, const HeadRows& of, std::int64_t rows, std::int64_t cols) {
+      PlannedTensor tensor;
+      tensor.name = start + std::string(end);
+      tensor.shape = {c.n_heads, rows, cols};
+      tensor.rows = c.n_heads * rows, tensor.cols = cols;
+      SourceRows part{it->second, tensor.rows};
+      part.of_heads = of;
+      tensor.parts.push_back(part);
+      tensor.is_matrix = true;
+      choose_type(tensor);
+      tensors.push_back(std::move(tensor));
+    };
+    add_part(kKeysByHead, c.key_rows(true), c.rank, c.nope_dim);
+    add_part(kValuesByHead, c.value_rows(), c.value_dim, c.rank);
+    ++used_;
+  }
+
   void permute(std::int64_t layer, SourceRows& part) const {
-    const AttentionConfig& a = *attention_of(config_, static_cast<std::size_t>(layer));
-    if (!a.rope || a.rope->layout == architecture_.layout) return;
-    part.head_dim = a.head_dim;
-    part.rope_dim = a.rope->dim;
+    const AttentionConfig* const a = attention_of(config_, static_cast<std::size_t>(layer));
+    if (a == nullptr || !a->rope || a->rope->layout == architecture_.layout) return;
+    part.head_dim = a->head_dim;
+    part.rope_dim = a->rope->dim;
     part.to_pairs = architecture_.layout == RopeConfig::Layout::interleaved;
   }
 
@@ -81,18 +111,25 @@ class Planner {
                     : types_.pure                   ? types_.file->dtype
                                                     : mixed_type(*types_.file, model_, tensor.name, tensor.cols);
     tensor.dtype = fitting_type(tensor.wanted, tensor.cols);
+    if (tensor.name == "per_layer_model_proj.weight" && is_blocks(tensor.dtype)) tensor.dtype = float_type_of(tensor);
     refuse_requantizing(tensor);
     if (types_.importance == nullptr || !is_blocks(tensor.dtype)) return;
     tensor.importance = types_.importance->weights_of(tensor.name, tensor.cols, tensor.n_copies);
+  }
+
+  /// That of a matrix which no mix quantizes.
+  static DType float_type_of(const PlannedTensor& tensor) {
+    const DType own = tensor.parts.front().param->view.dtype;
+    return is_blocks(own) ? DType::f32 : own;
   }
 
   void refuse_requantizing(const PlannedTensor& tensor) const {
     if (types_.allow_requantize || !is_blocks(tensor.dtype)) return;
     for (const SourceRows& part : tensor.parts) {
       const DType own = part.param->view.dtype;
-      if (!is_blocks(own) || own == tensor.dtype) continue;
+      if (!is_quantized(own) || name_of(own) == name_of(tensor.dtype)) continue;
       throw BadInput(where_, "{} is {} in the model: quantizing it to {} adds a second error (--allow-requantize)",
-                     tensor.name, ggml_type_of(own).name, ggml_type_of(tensor.dtype).name);
+                     tensor.name, shown_name(own), shown_name(tensor.dtype));
     }
   }
 
@@ -111,6 +148,7 @@ class Planner {
 GgufTypes::GgufTypes(DType dtype) : GgufTypes(file_type_named(name_of(dtype))) {}
 
 std::int64_t SourceRows::source(std::int64_t row) const {
+  if (of_heads) return row / of_heads->count * of_heads->step + of_heads->first + row % of_heads->count;
   if (head_dim == 0 || row % head_dim >= rope_dim) return row;
   const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
   return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);

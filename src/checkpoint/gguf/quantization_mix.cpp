@@ -74,6 +74,7 @@ std::vector<FileType> make_file_types() {
        14,
        DType::q4_k,
        {{kV, first_four, DType::q5_k}, {kDown, first_eighth_not_falcon, DType::q5_k}, kOutputOfEight}},
+      {"mxfp4", 38, DType::mxfp4, {}},
       {"q4_0", 2, DType::q4_0, {{kDown, first_eighth_weighted, DType::q4_1}}},
       {"iq4_nl",
        25,
@@ -164,8 +165,10 @@ MixModel::MixModel(std::string_view name, const ModelConfig& config)
 
 DType mixed_type(const FileType& file, const MixModel& model, const std::string& tensor, std::int64_t cols) {
   if (!is_blocks(file.dtype)) return file.dtype;
+  if (file.dtype == DType::mxfp4) return tensor.ends_with("_exps.weight") ? DType::mxfp4 : DType::q8_0;
   const bool is_falcon = model.architecture == "falcon";
-  if (tensor == (model.tied ? "token_embd.weight" : "output.weight")) {
+  const bool is_embedding = tensor == "token_embd.weight" || tensor == "per_layer_token_embd.weight";
+  if (model.tied ? is_embedding : tensor == "output.weight") {
     if (is_falcon || cols % block_size(file.dtype).elements != 0) return DType::q8_0;
     return file.dtype == DType::q8_0 ? DType::q8_0 : DType::q6_k;
   }

@@ -1,7 +1,8 @@
 // The types of GGUF files, and the type of each of their tensors.
 //
 // A file is named after the type of most of its matrices. Some of them matter more for the model's output and have more
-// bits: the head, the projections of v, the down projections, and those of the first and the last layers.
+// bits: the head, the projections of v, the down projections, and those of the first and the last layers. mxfp4 is for
+// experts; all other matrices are q8_0.
 // Source: ggml-org/llama.cpp, src/llama-quant.cpp, include/llama.h (enum llama_ftype).
 #pragma once
 

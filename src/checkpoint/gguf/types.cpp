@@ -60,4 +60,9 @@ const GgmlType& ggml_type_of(DType dtype) {
   throw InternalError("gguf", "no type of GGUF for {}", name_of(dtype));
 }
 
+std::string_view shown_name(DType dtype) {
+  if (dtype == DType::f8_e4m3) return "F8_E4M3";
+  return ggml_type_of(dtype == DType::mxfp4_pairs ? DType::mxfp4 : dtype).name;
+}
+
 }  // namespace vitrine

@@ -21,4 +21,7 @@ const GgmlType* find_ggml_type(std::uint32_t number);
 /// Throws InternalError for a type that GGUF does not have.
 const GgmlType& ggml_type_of(DType dtype);
 
+/// A type's name in GGUF, or the like of it for types that GGUF does not have.
+std::string_view shown_name(DType dtype);
+
 }  // namespace vitrine

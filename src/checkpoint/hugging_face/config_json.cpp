@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "checkpoint/hugging_face/quantization.h"
 
 namespace vitrine {
 namespace {
@@ -100,8 +101,7 @@ ModelConfig read_model_config(const Family& family, const Json& config, const st
   } else {
     reader.refuse("is_encoder_decoder");
   }
-  reader.expect(!reader.has("quantization_config"), "quantization_config",
-                "none: save the weights dequantized, or give a GGUF file");
+  read_quantization(reader);
   reader.refuse("add_cross_attention");
   reader.expect(!reader.has("pruned_heads") || config["pruned_heads"].empty(), "pruned_heads", "none");
   ModelConfig result = family.read_config(reader);

@@ -60,11 +60,11 @@ class ConfigReader {
   /// absent: null, false, 0, an empty value, a factor of 1. Own models (model_type "vitrine") have no unknown keys.
   void finish() const;
 
+  bool is_allowed(std::string_view key) const;  ///< The caller accepts the key.
   const std::string& where() const { return where_; }
 
  private:
   const Json* find(std::string_view key);
-  bool is_allowed(std::string_view key) const;
   [[noreturn]] void wrong_type(std::string_view key, std::string_view expected, const Json& value) const;
 
   const Json* object_;

@@ -59,6 +59,13 @@ Scaled read_longrope(ConfigReader& t, std::int64_t dim, double max_seq_len, doub
   return {s, t.positive_or("attention_factor", proposed)};
 }
 
+/// The frequencies are those of the whole head, of which a fraction rotates.
+Scaled read_proportional(ConfigReader& t, std::int64_t dim) {
+  const double fraction = fraction_of(t, "partial_rotary_factor", 1);
+  return {ProportionalScaling{t.positive_or("factor", 1),
+                              static_cast<std::int64_t>(fraction * static_cast<double>(dim)) / 2}};
+}
+
 Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, std::int64_t max_seq_len,
                     const RopeKeys& keys) {
   const auto max = static_cast<double>(max_seq_len);
@@ -85,11 +92,13 @@ Scaled read_scaling(ConfigReader& t, std::string_view type, std::int64_t dim, st
     }
     return {DynamicNtkScaling{factor, max_seq_len}};
   }
+  if (type == "proportional") return read_proportional(t, dim);
   if (type == "yarn") return read_yarn(t, max, original);
   if (type == "longrope") return read_longrope(t, dim, max, original);
-  throw Unsupported(t.where(),
-                    "rope scaling \"{}\" is not supported (default, linear, dynamic, llama3, yarn and longrope are)",
-                    type);
+  throw Unsupported(
+      t.where(),
+      "rope scaling \"{}\" is not supported (default, linear, dynamic, llama3, yarn, longrope and proportional are)",
+      type);
 }
 
 /// theta · alpha^(dim / (dim − 2)), at which the frequencies do not depend on the length; rounded as in the reference.

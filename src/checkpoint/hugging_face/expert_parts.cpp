@@ -42,8 +42,8 @@ MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, Expert
   expect("topk_method", "noaux_tc");
   moe.router.score = RouterConfig::Score::sigmoid;
   moe.router.correction = true;
-  moe.router.groups = c.size_or("n_group", 1);
-  moe.router.top_groups = c.size_or("topk_group", 1);
+  moe.router.groups = c.size_or("n_group", keys.n_group);
+  moe.router.top_groups = c.size_or("topk_group", keys.top_group);
   moe.router.group_rank = RouterConfig::GroupRank::two_largest;
   moe.router.scale = static_cast<float>(c.number_or("routed_scaling_factor", scale));
   moe.renormalize = c.flag_or("norm_topk_prob", renormalize);
@@ -58,6 +58,43 @@ Family grouped_experts_family(std::string_view model_type, std::string_view arch
   add_shared_experts(family);
   add_correction(family);
   return family;
+}
+
+void add_experts_next_to_ffn(Family& family) {
+  std::vector<TensorRule> rules = {
+      {"{p}layers.{l}.router.scale", {"blocks.{l}.mlp.ln_router.weight"}},
+      {"{p}layers.{l}.router.per_expert_scale", {"blocks.{l}.mlp.expert_scale.weight"}},
+      {"{p}layers.{l}.experts.gate_up_proj",
+       {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"}},
+      {"{p}layers.{l}.experts.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}}};
+  for (TensorRule& rule : rules) rule.has_ending = false;
+  rules.insert(rules.end(), {{"{p}layers.{l}.router.proj", {"blocks.{l}.mlp.router"}},
+                             {"{p}layers.{l}.mlp.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
+                             {"{p}layers.{l}.mlp.up_proj", {"blocks.{l}.mlp.shared.w_up"}},
+                             {"{p}layers.{l}.mlp.down_proj", {"blocks.{l}.mlp.shared.w_down"}},
+                             {"{p}layers.{l}.post_feedforward_layernorm_1", {"blocks.{l}.mlp.ln_shared_post"}},
+                             {"{p}layers.{l}.post_feedforward_layernorm_2", {"blocks.{l}.mlp.ln_experts_post"}},
+                             {"{p}layers.{l}.pre_feedforward_layernorm_2", {"blocks.{l}.mlp.ln_experts"}}});
+  add_tensors(family.tensors, rules);
+  family.keys.push_back({"n_experts", "num_experts"});
+  family.keys.push_back({"top_k", "top_k_experts"});
+  family.keys.push_back({"d_ff_expert", "moe_intermediate_size"});
+}
+
+void read_experts_next_to_ffn(ConfigReader& c, ModelConfig& model) {
+  if (!c.flag_or("enable_moe_block", false)) {
+    for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) c.ignore(key);
+    return;
+  }
+  MoeConfig moe = read_experts(c, model, {.top_k_key = "top_k_experts", .d_ff_key = "moe_intermediate_size"});
+  moe.router.input_scale = inverse_sqrt(static_cast<double>(model.d_model));
+  moe.router.expert_scale = true;
+  moe.norms = {model.final_norm, model.final_norm, model.final_norm, model.final_norm};
+  moe.shared_gate = false;
+  for (BlockConfig& block : model.blocks) {
+    moe.shared = *find<DenseConfig>(block);
+    block.sublayers[1].what = moe;
+  }
 }
 
 void add_feed_forward(Family& family) {

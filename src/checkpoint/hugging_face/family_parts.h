@@ -38,6 +38,10 @@ void add_transposed_experts(Family& family, std::string_view gate_up, std::strin
 void add_sinks(Family& family, std::string_view stored = "{p}layers.{l}.self_attn.sinks");
 /// Adds shared experts without a gate (mlp.shared_experts).
 void add_shared_experts(Family& family);
+/// Adds experts next to the dense FFN (mlp), their router and norms.
+void add_experts_next_to_ffn(Family& family);
+/// Adds the table of per-layer embeddings, the projection and norm of their inputs, and their sublayers.
+void add_per_layer_embeddings(Family& family);
 /// Adds the router's correction.
 void add_correction(Family& family, std::string_view stored = "{p}layers.{l}.mlp.gate.e_score_correction_bias");
 /// Adds Hunyuan's norms of q and k (query_layernorm, key_layernorm).
@@ -144,6 +148,22 @@ void read_window_of_last_layers(ConfigReader& config, ModelConfig& model);
 std::vector<bool> read_sliding_layers(ConfigReader& config, std::size_t n_layers,
                                       std::optional<std::int64_t> pattern = std::nullopt,
                                       std::string_view type = "sliding_attention");
+/// Reads the types of layers, of which the last is full_attention whatever layer_types says, and sets the windows.
+std::vector<bool> read_sliding_and_last_full(ConfigReader& config, ModelConfig& model, std::int64_t window,
+                                             std::int64_t pattern);
+/// Reads global_head_dim, num_global_key_value_heads and attention_k_eq_v of the full layers, or the sizes that
+/// per_layer_config lists for single layers.
+void read_heads_by_kind(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding);
+/// Reads the tables of both kinds from rope_parameters. Absent: proportional RoPE on a quarter of each full layer's
+/// heads.
+void read_ropes_by_kind(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding);
+/// Reads num_kv_shared_layers (0 if absent): so many last layers read the keys and values of the last layer before them
+/// of the same kind. Returns the number of the first.
+std::size_t read_shared_keys(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding,
+                             std::int64_t otherwise);
+/// Reads hidden_size_per_layer_input and vocab_size_per_layer_input, and adds per-layer embeddings to all blocks, if
+/// there are any, with norms like the final one.
+void read_per_layer_embeddings(ConfigReader& config, ModelConfig& model);
 /// Whether each layer has RoPE: those with a 1 in no_rope_layers; if that is absent, all but every
 /// no_rope_layer_interval-th.
 std::vector<bool> read_layers_with_rope(ConfigReader& config, std::size_t n_layers);
@@ -157,6 +177,7 @@ struct ExpertKeys {
   std::int64_t d_ff = 0;
   std::string_view n_shared_key{};  ///< Of shared experts, which are one of their joint width; empty: none.
   std::int64_t n_shared = 0;
+  std::int64_t n_group = 1, top_group = 1;  ///< With the router of DeepSeek V3.
 };
 
 /// Reads experts shaped like the dense FFN but for their width, whose weights are divided by their sum.
@@ -168,6 +189,25 @@ MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, E
 /// A decoder_family() with the tensors of such experts.
 Family grouped_experts_family(std::string_view model_type, std::string_view architecture,
                               std::function<ModelConfig(ConfigReader&)> read_config);
+/// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have
+/// norms like the final one.
+void read_experts_next_to_ffn(ConfigReader& config, ModelConfig& model);
+/// The defaults of latent attention.
+struct LatentKeys {
+  std::int64_t rank = 512;
+  std::optional<std::int64_t> q_rank = 1536;  ///< Absent: no latent of queries.
+  std::int64_t nope_dim = 128, rope_dim = 64;
+  std::optional<std::int64_t> value_dim = 128;  ///< Absent: d_model / n_heads.
+  bool pairs = true;                            ///< The pairs of RoPE are neighbours, unless rope_interleave is false.
+};
+
+/// Reads a decoder with latent attention, under the keys that all families have.
+ModelConfig read_latent_decoder(ConfigReader& config, DecoderKeys keys, const LatentKeys& latent);
+/// Adds the tensors of latent attention, and the keys of its sizes.
+void add_latent_attention(Family& family);
+/// Reads a decoder with latent attention and experts with the keys of DeepSeek V3. Numbers are defaults.
+ModelConfig read_deepseek_v3(ConfigReader& config, DecoderKeys keys, const LatentKeys& latent,
+                             const ExpertKeys& experts, std::int64_t first_sparse, double scale);
 /// Puts experts into the layers from `first` on, or into those that `has` names.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
 void put_experts(ModelConfig& model, const MoeConfig& moe, const std::function<bool(std::int64_t layer)>& has);

@@ -11,6 +11,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/hugging_face/generation_config.h"
+#include "checkpoint/hugging_face/quantization.h"
 #include "checkpoint/hugging_face/wrapper.h"
 #include "checkpoint/names.h"
 #include "checkpoint/param_rows.h"
@@ -32,10 +33,11 @@ void add_file(StoredTensors& tensors, const std::string& path) {
   SafetensorsFile file = SafetensorsFile::open(path);
   for (const auto& [name, tensor] : file.tensors()) {
     const auto [it, is_new] = tensors.all.emplace(name, tensor);
+    if (is_new) continue;  // a comparison reads all bytes
     const StoredTensor& other = it->second;
     const bool same = other.dtype == tensor.dtype && other.shape == tensor.shape &&
                       std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
-    if (!is_new && !same) throw BadCheckpoint(path, "tensor {} is also in another shard, with other values", name);
+    if (!same) throw BadCheckpoint(path, "tensor {} is also in another shard, with other values", name);
   }
   tensors.storage.push_back(file.file());
 }
@@ -142,6 +144,21 @@ const std::pair<const std::string, StoredTensor>* stored_weight(const Family& fa
   return nullptr;
 }
 
+std::int64_t scale_size(const StoredTensor& tensor) { return is_blocks(*tensor.type) ? 1 : sizeof(float); }
+
+/// The scales of one of a tensor's matrices `[rows, cols]`, in its orientation.
+BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix = 0) {
+  if (!tensor.scales) return {};
+  const StoredScales& s = *tensor.scales;
+  const std::int64_t n = (rows + s.block_rows - 1) / s.block_rows, m = (cols + s.block_cols - 1) / s.block_cols;
+  return {s.data + matrix * n * m * scale_size(tensor), s.block_rows, s.block_cols, m, 1};
+}
+
+/// A tensor of single elements, or of rows of whole blocks, as one matrix.
+MatrixView matrix_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols) {
+  return {tensor.bytes.data(), *tensor.type, rows, cols, cols, 1, scales_of(tensor, rows, cols)};
+}
+
 /// Whether a tensor has the values of a matrix or vector, in whatever type.
 bool same_values(const StoredTensor& tensor, const MatrixView& view, const Shape& shape) {
   std::int64_t count = 1;
@@ -149,9 +166,10 @@ bool same_values(const StoredTensor& tensor, const MatrixView& view, const Shape
   if (!tensor.type || count != shape.count()) return false;
   const std::size_t size = tensor.bytes.size();
   const bool is_dense = view.col_stride == 1 && (view.rows == 1 || view.row_stride == view.cols);
-  if (tensor.type == view.dtype && is_dense && std::memcmp(tensor.bytes.data(), view.data, size) == 0) return true;
+  if (tensor.type == view.dtype && !tensor.scales && is_dense && std::memcmp(tensor.bytes.data(), view.data, size) == 0)
+    return true;
   const std::int64_t rows = view.rows, cols = view.cols;
-  const MatrixView other{tensor.bytes.data(), *tensor.type, rows, cols, cols, 1};
+  const MatrixView other = matrix_of(tensor, rows, cols);
   std::vector<float> a(static_cast<std::size_t>(cols)), b(a.size());
   for (std::int64_t row = 0; row < rows; ++row) {
     read_row(view, row, a);
@@ -173,7 +191,7 @@ void adapt_head(const Family& family, const StoredTensors& tensors, ModelConfig&
   if (embed == nullptr || !embed->second.type || embed->second.shape.size() != 2) return;
   const StoredTensor& table = embed->second;
   const std::int64_t rows = table.shape[0], cols = table.shape[1];
-  if (same_values(head->second, {table.bytes.data(), *table.type, rows, cols, cols, 1}, Shape{rows, cols})) return;
+  if (same_values(head->second, matrix_of(table, rows, cols), Shape{rows, cols})) return;
   config.head.tied = false;
   notes.push_back(head->first + " differs from " + embed->first +
                   ", although the config ties them: the stored head counts");
@@ -243,24 +261,39 @@ class Binder {
       return;
     }
 
+    if (place.rule->transposed && tensor.type && is_blocks(*tensor.type)) {  // blocks are stored by rows everywhere
+      TensorRule by_rows = *place.rule;
+      by_rows.transposed = false;
+      TensorPlace upright = place;
+      upright.rule = &by_rows;
+      return bind(upright);
+    }
     const PlaceShape shape = shape_of(place, config_, shapes);
     if (tensor.shape != shape.stored) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
                           shape_text(shape.stored), params.front()->name, shape_text(tensor.shape));
     }
     const DType dtype = dtype_of(tensor, stored);
-    if (shape.is_vector && is_blocks(dtype)) {
+    if (shape.is_vector && is_quantized(dtype)) {
       throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
                         tensor.dtype);
     }
     const std::byte* bytes = tensor.bytes.data();
-    if (place.rule->rows == Rows::alternating) {
+    const bool alternates = place.rule->rows == Rows::alternating;
+    if (tensor.scales && place.rule->rows != Rows::stacked && !(alternates && tensor.scales->block_rows == 1)) {
+      throw Unsupported(tensor.file, "tensor {}: {} in rows that are interleaved is not supported", stored,
+                        tensor.dtype);
+    }
+    if (alternates) {
       if (shape.transposed || shape.is_vector) bytes = separate(tensor.bytes, place, shape, size_of(dtype));
     } else if (place.rule->rows != Rows::stacked) {
       bytes = stack(tensor.bytes, row_runs(place, config_, shapes), shapes, bytes_of(dtype, shape.cols));
     }
     const std::vector<MatrixView> views = views_of(place, shape, bytes, dtype, shapes);
-    for (std::size_t i = 0; i < params.size(); ++i) params[i]->view = views[i];
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      params[i]->view = views[i];
+      params[i]->view.scales = scales_of_part(tensor, place, shape, shapes, i);
+    }
   }
 
   /// A copy of lines in which the elements of several parameters alternate, those of each parameter together.
@@ -278,13 +311,31 @@ class Binder {
     return copy->data();
   }
 
+  /// The scales of part `i` of a tensor, whose rows are consecutive or alternate with those of others (views_of()).
+  static BlockScales scales_of_part(const StoredTensor& tensor, const TensorPlace& place, const PlaceShape& shape,
+                                    const std::vector<Shape>& parts, std::size_t i) {
+    const std::size_t per_copy = place.rule->ours.size(), part = i % per_copy;
+    const std::int64_t rows = shape.rows / shape.n_stacked;
+    const auto copy = static_cast<std::int64_t>(i / per_copy);
+    if (shape.transposed) return scales_of(tensor, shape.cols, rows, copy).transposed();
+    BlockScales scales = scales_of(tensor, rows, shape.cols, copy);
+    if (place.rule->rows == Rows::alternating) {
+      scales.data += static_cast<std::int64_t>(part) * scales.row_stride * scale_size(tensor);
+      scales.row_stride *= static_cast<std::int64_t>(per_copy);
+      return scales;
+    }
+    std::int64_t first = 0;
+    for (std::size_t before = i - part; before < i; ++before) first += parts[before][0];
+    return scales.moved(first, 0);
+  }
+
   /// Copies one head's part of a vector next to those of the heads before it, which must be there.
   void copy_head(const StoredTensor& tensor, const TensorPlace& place, const std::vector<Shape>& shapes, Param& param) {
     const PlaceShape shape = shape_of(place, config_, shapes);
     const DType dtype = dtype_of(tensor, place.stored);
     std::vector<std::byte>& copied = heads_[&param];
     if (copied.empty()) param.view.dtype = dtype;
-    if (tensor.shape != shape.stored || is_blocks(dtype) || dtype != param.view.dtype) {
+    if (tensor.shape != shape.stored || is_quantized(dtype) || dtype != param.view.dtype) {
       throw BadCheckpoint(tensor.file,
                           "tensor {}: expected floats of shape {} ({}), in one type for all heads, got {} {}",
                           place.stored, shape_text(shape.stored), param.name, tensor.dtype, shape_text(tensor.shape));
@@ -385,6 +436,8 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   rename_gamma_and_beta(tensors);
   narrow_doubles(tensors);
+  ConfigReader reader(half.config, half.where, options.allowed_config_keys);
+  join_quantized(read_quantization(reader), tensors);
   tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors), std::move(half.placeholders));
   result.unread = std::move(unread);

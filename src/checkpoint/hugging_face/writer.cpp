@@ -227,6 +227,7 @@ void write_hugging_face_tensors(const std::string& path, const Family& family, c
 
 void write_config_json(const std::string& path, const Family& family, Json config, DType dtype) {
   config.erase("dtype");
+  config.erase("quantization_config");  // the weights are written dequantized
   config["torch_dtype"] = dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
   if (!config.contains("architectures")) config["architectures"] = {std::string(family.architecture)};
   write_file(path, config.dump(2) + "\n");

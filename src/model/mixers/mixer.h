@@ -19,6 +19,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -38,7 +39,8 @@ struct SublayerNames {
   int norm = 1;  ///< Its norms are `ln1`, or `ln2` after the sublayer that mixes tokens.
   /// Once a pass has come here, what the sublayer keeps of its tokens is in the cache. Absent: with its output.
   std::optional<Site> kept{};
-  bool is_cross = false;  ///< Its sites are those of attention under the names of cross-attention.
+  Site mid = Site::resid_mid;  ///< The stream before it, with the output of a sublayer before it.
+  bool is_cross = false;       ///< Its sites are those of attention under the names of cross-attention.
 };
 
 /// Copies of the stream, one for each head of q, k or v. They have no data if no tap wants them.
@@ -53,6 +55,11 @@ typename Kind::Params unset_params(const Kind&) {
   return {};
 }
 
+/// Keys and values `[T, n_kv_heads, head_dim]` of the rows of a pass, as attention reads them.
+struct KeyValueRows {
+  Tensor k, v;
+};
+
 /// What a sublayer reads.
 struct SublayerInput {
   Tensor stream;   ///< `[T, d]`: before the norm.
@@ -63,6 +70,10 @@ struct SublayerInput {
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`.
   const NormParams* norm_params = nullptr;
   HeadCopies q{}, k{}, v{};
+  /// By layer: memory for the keys and values that later layers read, too; no data for other layers. Empty if no layer
+  /// reads those of another.
+  std::span<const KeyValueRows> shared{};
+  Tensor per_layer{};  ///< `[T, n_layers · p]`: the inputs of per-layer embeddings; no data without them.
 };
 
 /// Taps the stream as the input of a sublayer, and continues with what the tap returns.

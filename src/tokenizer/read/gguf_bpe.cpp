@@ -1,13 +1,16 @@
-// The "gpt2" kind of GGUF tokenizer: byte-level BPE with the pre-tokenizer that tokenizer.ggml.pre names.
+// The kinds of GGUF tokenizers with a list of merges. "gpt2": byte-level BPE with the pre-tokenizer that
+// tokenizer.ggml.pre names. "gemma4": BPE of a whole text's characters, with spaces as ▁ and bytes as <0xNN>.
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "base/error.h"
 #include "tokenizer/algorithms/bpe.h"
+#include "tokenizer/metaspace.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/read/gguf_pre.h"
 #include "tokenizer/read/gguf_tokenizer.h"
+#include "tokenizer/sentencepiece_normalizer.h"
 
 namespace vitrine {
 namespace {
@@ -67,6 +70,47 @@ std::string GgufBpeTokenizer::bytes(std::int32_t id) const {
   return bytes;
 }
 
+class GgufCharacterBpeTokenizer final : public GgufTokenizer {
+ public:
+  GgufCharacterBpeTokenizer(GgufVocabulary v, Bpe bpe) : GgufTokenizer(std::move(v)), bpe_(std::move(bpe)) {}
+
+  std::string bytes(std::int32_t id) const override;
+
+ private:
+  void encode_text(std::string_view text, bool is_first, EncodingRecorder* recorder,
+                   std::vector<std::int32_t>& ids) const override;
+
+  Bpe bpe_;
+  mutable ObjectPool<Bpe::Workspace> workspaces_;
+};
+
+void GgufCharacterBpeTokenizer::encode_text(std::string_view text, bool /*is_first*/, EncodingRecorder* recorder,
+                                            std::vector<std::int32_t>& ids) const {
+  const auto workspace = workspaces_.lease();
+  workspace->recorder = recorder;
+  std::string normal;
+  for_each_valid_run(
+      text,
+      [&](std::string_view valid) {
+        normal.clear();
+        append_with_spaces_as(kSpaceSymbol, valid, normal);
+        if (recorder != nullptr) recorder->normalized("spaces", valid, normal);
+        record_word(recorder, normal, ids, [&] { bpe_.encode(normal, *workspace, ids); });
+      },
+      [&](char invalid) {
+        const std::int32_t id = bpe_.pieces().find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(invalid)));
+        if (id != kNoId) ids.push_back(id);
+      });
+}
+
+std::string GgufCharacterBpeTokenizer::bytes(std::int32_t id) const {
+  const GgufVocabulary::Piece& piece = at(id);
+  if (piece.is_control()) return "";
+  if (piece.type == PieceType::user_defined) return piece.text;
+  const auto byte = byte_of_piece(piece.text);
+  return byte ? std::string(1, static_cast<char>(*byte)) : with_spaces(piece.text);
+}
+
 /// Parses "left right". The left piece may begin with a space, so its first byte is not searched.
 Bpe::Pair read_merge(std::string_view merge, std::size_t number, const PieceTable& pieces, std::string_view path) {
   const std::size_t space = merge.find(' ', 1);
@@ -78,12 +122,8 @@ Bpe::Pair read_merge(std::string_view merge, std::size_t number, const PieceTabl
   return pair;
 }
 
-}  // namespace
-
-std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabulary,
-                                                         const std::vector<std::string_view>& merges,
-                                                         std::string_view path) {
-  const PreTokenizerRule& rule = gguf_pre_tokenizer(vocabulary.pre, path);
+Bpe read_bpe(const GgufVocabulary& vocabulary, const std::vector<std::string_view>& merges, BpeOptions options,
+             std::string_view path) {
   PieceTable pieces;
   for (std::size_t i = 0; i < vocabulary.pieces.size(); ++i) {
     pieces.add(vocabulary.pieces[i].text, static_cast<std::int32_t>(i));
@@ -91,10 +131,30 @@ std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabula
   std::vector<Bpe::Pair> pairs;
   pairs.reserve(merges.size());
   for (const std::string_view merge : merges) pairs.push_back(read_merge(merge, pairs.size(), pieces, path));
+  return Bpe(std::move(pieces), pairs, std::move(options), path);
+}
+
+}  // namespace
+
+std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabulary,
+                                                         const std::vector<std::string_view>& merges,
+                                                         std::string_view path) {
+  const PreTokenizerRule& rule = gguf_pre_tokenizer(vocabulary.pre, path);
   BpeOptions options;
   options.ignore_merges = rule.ignore_merges;
-  Bpe bpe(std::move(pieces), pairs, std::move(options), path);
+  Bpe bpe = read_bpe(vocabulary, merges, std::move(options), path);
   return std::make_unique<GgufBpeTokenizer>(std::move(vocabulary), std::move(bpe), pre_tokenizers_of(rule, path));
+}
+
+std::unique_ptr<const Tokenizer> make_gguf_character_bpe_tokenizer(GgufVocabulary vocabulary,
+                                                                   const std::vector<std::string_view>& merges,
+                                                                   std::string_view path) {
+  BpeOptions options;
+  options.byte_fallback = true;
+  options.fuse_unk = true;
+  options.unk_id = vocabulary.unk.value_or(kNoId);
+  Bpe bpe = read_bpe(vocabulary, merges, std::move(options), path);
+  return std::make_unique<GgufCharacterBpeTokenizer>(std::move(vocabulary), std::move(bpe));
 }
 
 }  // namespace vitrine

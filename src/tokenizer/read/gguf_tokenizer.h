@@ -1,4 +1,4 @@
-// The base of both kinds of GGUF tokenizer: BOS, EOS, special tokens, pieces.
+// The base of all kinds of GGUF tokenizer: BOS, EOS, special tokens, pieces.
 #pragma once
 
 #include <cstdint>

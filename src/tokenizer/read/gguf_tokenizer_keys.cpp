@@ -212,6 +212,15 @@ void add_strips(const StrippingTokens& strips, GgufKeys& keys) {
   if (!strips.right.empty()) keys.add(kGgufStripRight, strips.right);
 }
 
+/// "left right" of each merge.
+std::vector<std::string> merges_of(const TokenizerDocument& document) {
+  std::vector<std::string> merges;
+  document.merges.for_each([&](const MergeList::Pair& pair) {
+    merges.push_back(pair.right.empty() ? std::string(pair.left) : fmt::format("{} {}", pair.left, pair.right));
+  });
+  return merges;
+}
+
 GgufKeys byte_level_keys(const Source& source, const GgufTokenizerNeeds& needs) {
   const TokenizerDocument& document = source.document;
   const std::string normalizer = type_of(document.rest.value("normalizer", Json()));
@@ -227,11 +236,7 @@ GgufKeys byte_level_keys(const Source& source, const GgufTokenizerNeeds& needs) 
   keys.add("tokenizer.ggml.pre", pre);
   StrippingTokens strips;
   add_tokens(tokens_of(source, false, strips), false, needs.vocab_size, source.path, keys);
-  std::vector<std::string> merges;
-  document.merges.for_each([&](const MergeList::Pair& pair) {
-    merges.push_back(pair.right.empty() ? std::string(pair.left) : fmt::format("{} {}", pair.left, pair.right));
-  });
-  keys.add("tokenizer.ggml.merges", merges);
+  keys.add("tokenizer.ggml.merges", merges_of(document));
   add_special_ids(source, needs, keys);
   add_strips(strips, keys);
   return keys;
@@ -291,9 +296,11 @@ GgufKeys byte_fallback_keys(const Source& source, const GgufTokenizerNeeds& need
     ++rank;
   });
   GgufKeys keys;
-  keys.add("tokenizer.ggml.model", "llama");
-  keys.add("tokenizer.ggml.pre", "default");
+  if (needs.keeps_merges && prefix != "never") refuse(source.path, "a space before the text");
+  keys.add("tokenizer.ggml.model", needs.keeps_merges ? "gemma4" : "llama");
+  if (!needs.keeps_merges) keys.add("tokenizer.ggml.pre", "default");
   add_tokens(std::move(tokens), true, needs.vocab_size, source.path, keys);
+  if (needs.keeps_merges) keys.add("tokenizer.ggml.merges", merges_of(document));
   add_special_ids(source, needs, keys);
   add_id(keys, "tokenizer.ggml.unknown_token_id", source.id_of(source.unk));
   keys.add("tokenizer.ggml.add_space_prefix", prefix != "never");

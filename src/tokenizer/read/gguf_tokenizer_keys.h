@@ -15,6 +15,9 @@ struct GgufTokenizerNeeds {
   std::int64_t vocab_size = 0;         ///< llama.cpp requires one token for each row of the embedding.
   std::optional<std::int32_t> bos;     ///< Of the checkpoint; used if the file of the tokenizer names none.
   std::vector<std::int32_t> stop_ids;  ///< Of the checkpoint.
+  /// A BPE with byte tokens is written with its merges (kind "gemma4"), not with scores (kind "llama"): the kind that
+  /// llama.cpp expects of the model's architecture.
+  bool keeps_merges = false;
 };
 
 /// The keys of the tokenizer at `path`, and of the chat templates if it is a folder. `path` is a file, or a folder with

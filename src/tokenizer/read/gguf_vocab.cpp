@@ -195,14 +195,15 @@ std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadat
   if (!kind || *kind == "no_vocab" || *kind == "none") {
     throw BadInput(metadata.path(), "the GGUF file contains no tokenizer; give --tokenizer or --ids");
   }
-  const bool is_spm = *kind == "llama";
-  if (!is_spm && *kind != "gpt2") {
+  const bool is_spm = *kind == "llama", is_character_bpe = *kind == "gemma4";
+  if (!is_spm && !is_character_bpe && *kind != "gpt2") {
     throw Unsupported(metadata.path(), "the tokenizer kind \"{}\" of a GGUF file is not supported; give --tokenizer",
                       *kind);
   }
   GgufVocabulary v = read_vocabulary(metadata, is_spm);
-  const PreTokenizerRule* rule = is_spm ? nullptr : &gguf_pre_tokenizer(v.pre, metadata.path());
-  v.add_bos = metadata.boolean("tokenizer.ggml.add_bos_token").value_or(is_spm || rule->add_bos);
+  const PreTokenizerRule* rule = is_spm || is_character_bpe ? nullptr : &gguf_pre_tokenizer(v.pre, metadata.path());
+  v.add_bos = metadata.boolean("tokenizer.ggml.add_bos_token").value_or(rule == nullptr || rule->add_bos);
+  if (is_character_bpe) v.add_bos = true;  // as llama.cpp does, whatever the file says
   v.add_eos = metadata.boolean("tokenizer.ggml.add_eos_token").value_or(false);
   v.add_space_prefix = metadata.boolean("tokenizer.ggml.add_space_prefix").value_or(is_spm);
   const auto check_added = [&](bool& adds, std::optional<std::int32_t> id, const char* key) {
@@ -223,7 +224,8 @@ std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadat
   if (merges->count > MergeTable::kMaxMerges) {
     throw BadCheckpoint(metadata.path(), "expected at most {} merges, got {}", MergeTable::kMaxMerges, merges->count);
   }
-  return make_gguf_bpe_tokenizer(std::move(v), metadata.strings("tokenizer.ggml.merges").value(), metadata.path());
+  const auto make = is_character_bpe ? make_gguf_character_bpe_tokenizer : make_gguf_bpe_tokenizer;
+  return make(std::move(v), metadata.strings("tokenizer.ggml.merges").value(), metadata.path());
 }
 
 }  // namespace vitrine

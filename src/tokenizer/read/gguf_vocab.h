@@ -1,9 +1,10 @@
 // The tokenizer of a GGUF file: the keys tokenizer.ggml.*, interpreted as in llama.cpp.
 //
 // `tokenizer.ggml.model` is the kind. The supported kinds are "llama" (SentencePiece's BPE, used for unigram models,
-// too) and "gpt2" (byte-level BPE with the pre-tokenizer `tokenizer.ggml.pre`). If the file names no pre-tokenizer,
-// llama.cpp falls back to a default one; vitrine rejects the file, because the ids would be wrong. Source:
-// ggml-org/llama.cpp, src/llama-vocab.cpp.
+// too), "gpt2" (byte-level BPE with the pre-tokenizer `tokenizer.ggml.pre`) and "gemma4" (BPE of characters, with
+// spaces as ▁ and byte tokens for unknown characters). If the file names no pre-tokenizer, llama.cpp falls back to a
+// default one; vitrine rejects the file, because the ids would be wrong. Source: ggml-org/llama.cpp,
+// src/llama-vocab.cpp.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,7 @@ inline constexpr const char* kGgufStripLeft = "tokenizer.vitrine.strip_left_ids"
 inline constexpr const char* kGgufStripRight = "tokenizer.vitrine.strip_right_ids";
 inline constexpr const char* kGgufStopIds = "tokenizer.vitrine.stop_token_ids";
 
-/// The common part of both kinds.
+/// The common part of all kinds.
 struct GgufVocabulary {
   struct Piece : VocabularyPiece {
     bool strip_left = false;   ///< Whether a match in a text includes the white space before it.
@@ -52,10 +53,13 @@ std::vector<std::string> gguf_ignored_ids(const GgufMetadata& metadata, std::siz
 /// for unknown kinds and pre-tokenizers.
 std::unique_ptr<const Tokenizer> make_gguf_tokenizer(const GgufMetadata& metadata);
 
-/// The constructors of the two kinds. Each of the `merges` is "left right".
+/// The constructors of the kinds. Each of the `merges` is "left right".
 std::unique_ptr<const Tokenizer> make_gguf_spm_tokenizer(GgufVocabulary vocabulary, std::string_view path);
 std::unique_ptr<const Tokenizer> make_gguf_bpe_tokenizer(GgufVocabulary vocabulary,
                                                          const std::vector<std::string_view>& merges,
                                                          std::string_view path);
+std::unique_ptr<const Tokenizer> make_gguf_character_bpe_tokenizer(GgufVocabulary vocabulary,
+                                                                   const std::vector<std::string_view>& merges,
+                                                                   std::string_view path);
 
 }  // namespace vitrine

@@ -16,6 +16,9 @@ std::span<const std::string> own_tensor_names() {
         for (const char* own : {"wq", "wk", "wv", "q_norm", "k_norm", "sinks", "w_gate", "wo"})
           all.push_back(block + attention + own);
       }
+      for (const char* own : {"wq_a", "q_latent_norm", "wq_b", "wkv_a", "kv_latent_norm", "wkv_b"}) {
+        all.push_back(block + "attn." + own);
+      }
       for (const std::string ffn : {"mlp.", "mlp.experts.{e}.", "mlp.shared."}) {
         for (const char* own :
              {"w_gate", "w_up", "w_down", "xielu_alpha_p", "xielu_alpha_n", "xielu_beta", "xielu_eps"}) {

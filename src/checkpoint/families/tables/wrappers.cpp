@@ -133,9 +133,18 @@ const std::vector<Wrapper> kWrappers = {
      .unread = {"vision_tower", "mm_projector", "multi_modal_projector"}},
 };
 
+constexpr std::string_view kDeepseekV3Sizes =
+    R"({"vocab_size": 129280, "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
+        "num_attention_heads": 128})";
+
 const std::vector<TextType> kTextTypes = {
+    {"deepseek_v3", "deepseek_v3", kDeepseekV3Sizes},
+    {"kimi_k2", "deepseek_v3", kDeepseekV3Sizes},
     {"gemma3_text", "gemma3_text",
      R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+         "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256})"},
+    {"gemma4_text", "gemma4_text",
+     R"({"vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
          "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256})"},
     {"llama", "llama",
      R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,

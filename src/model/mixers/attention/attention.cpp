@@ -9,6 +9,7 @@
 #include "model/mixers/attention/head_inputs.h"
 #include "ops/attention_sites.h"
 #include "ops/elementwise.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {
@@ -25,50 +26,95 @@ Tensor norm_heads(Pass& p, const NormSite& at, const std::optional<QkNormConfig>
   return p.part(y, x.row_size(), parts).reshaped(x.shape);
 }
 
+/// q, k or v `[T, n, head_dim]` of `shape`, before its site.
+Tensor project(Pass& p, BlockSite at, const AttentionConfig& c, Site added, const LinearParams& w, const Tensor& rows,
+               const SublayerInput& x, const HeadCopies& own, const Shape& shape) {
+  const Tensor projected = project_heads(p, at, added, w, rows, x, own, shape);
+  return c.qkv_clip ? clamp(p, *c.qkv_clip, projected) : projected;
+}
+
+/// A layer's own keys and values, before their norms and RoPE; no data if the caches of the sources have them.
+KeyValueRows project_keys_and_values(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w,
+                                     const SublayerInput& x) {
+  const Tensor& rows = at.cross ? x.encoded : x.normed;
+  if (rows.data == nullptr) return {};
+  const Shape shape{rows.rows(), c.n_kv_heads, c.head_dim}, v_shape{rows.rows(), c.n_kv_heads, c.width_of_values()};
+  const Exchanged<RowsOfValue> of_rows(p.rows, {at.cross ? Stack::encoder : at.stack});
+  const Tensor keys = project(p, at, c, AttentionSite::lora_k, w.wk, rows, x, x.k, shape);
+  const Tensor k = p.tap(at(AttentionSite::k), keys);
+  const Tensor v = c.values_are_keys ? row_range(p, keys, 0, keys.rows())
+                                     : project(p, at, c, AttentionSite::lora_v, w.wv, rows, x, x.v, v_shape);
+  return {k, p.tap(at(AttentionSite::v), scale(p, c.value_scale, v))};
+}
+
+/// The keys and values of an earlier layer. Taps replace them for this layer alone, which has no cache for others.
+KeyValueRows show_given(Pass& p, BlockSite at, const KeyValueRows& given) {
+  const auto show = [&](Site site, const Tensor& x) {
+    const SiteId id = at(site);
+    const Tensor own = p.is_taped() && p.wants(id) ? row_range(p, x, 0, x.rows()) : x;
+    const Tensor shown = p.tap(id, own);
+    const bool is_cached = std::any_of(p.segments.begin(), p.segments.end(), [](const Segment& s) { return s.cache; });
+    const bool is_changed = shown.data != own.data && !std::equal(own.data, own.data + own.count(), shown.data);
+    if (is_cached && is_changed) {
+      throw Unsupported(name_of(id),
+                        "the cache has the keys and values of the layer that this one reads: a change here "
+                        "lasts for one pass only, so it needs a pass without a cache");
+    }
+    return shown;
+  };
+  const Tensor k = show(AttentionSite::k, given.k);
+  return {k, show(AttentionSite::v, given.v)};
+}
+
+/// Copies the keys and values for later layers. The gradients of these layers come back by the copy.
+void keep(Pass& p, const KeyValueRows& own, const KeyValueRows& kept) {
+  const auto keep_rows = [&](const Tensor& from, const Tensor& to) {
+    p.copy(from.data, from.count(), to.data);
+    p.record(OpKind::keep, {from}, to, [&p, from, to] { accumulate(p, p.grad(to), p.grad(from)); });
+  };
+  keep_rows(own.k, kept.k);
+  keep_rows(own.v, kept.v);
+}
+
 /// `bias`: the relative bias of the stack; no data without one.
 Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const SublayerInput& x,
                  const Tensor& bias) {
-  const Tensor& key_rows = at.cross ? x.encoded : x.normed;
+  static const NormParams kNoWeight{};
   const Shape q_shape{x.normed.rows(), c.n_heads, c.head_dim};
-  const auto project = [&](Site added, const LinearParams& weight, const Tensor& rows, const HeadCopies& own,
-                           const Shape& shape) {
-    const Tensor projected = project_heads(p, at, added, weight, rows, x, own, shape);
-    return c.qkv_clip ? clamp(p, *c.qkv_clip, projected) : projected;
-  };
-  Tensor q = p.tap(at(AttentionSite::q), project(AttentionSite::lora_q, w.wq, x.normed, x.q, q_shape)), k, v;
-  if (key_rows.data != nullptr) {
-    const Shape k_shape{key_rows.rows(), c.n_kv_heads, c.head_dim};
-    const Shape v_shape{key_rows.rows(), c.n_kv_heads, c.width_of_values()};
-    const Exchanged<RowsOfValue> rows(p.rows, {at.cross ? Stack::encoder : at.stack});
-    k = p.tap(at(AttentionSite::k), project(AttentionSite::lora_k, w.wk, key_rows, x.k, k_shape));
-    v = project(AttentionSite::lora_v, w.wv, key_rows, x.v, v_shape);
-    v = p.tap(at(AttentionSite::v), scale(p, c.value_scale, v));
-  }
+  Tensor q = p.tap(at(AttentionSite::q), project(p, at, c, AttentionSite::lora_q, w.wq, x.normed, x, x.q, q_shape));
+  auto [k, v] = c.kv_layer ? KeyValueRows() : project_keys_and_values(p, at, c, w, x);
   const Parts heads{Parts::Of::heads, at}, kv_heads{Parts::Of::kv_heads, at};
-  const auto norm_both = [&] {
+  const auto norm_both = [&](const Tensor& keys) {
     q = norm_heads(p, at(kQNorm), c.qk_norm, w.q_norm, q, heads);
-    if (k.data != nullptr) k = norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, k, kv_heads);
+    return keys.data != nullptr ? norm_heads(p, at(kKNorm), c.qk_norm, w.k_norm, keys, kv_heads) : keys;
   };
   const bool norms_last = c.qk_norm && c.qk_norm->after_rope;
-  if (!norms_last) norm_both();
+  if (!norms_last) k = norm_both(k);
+  if (v.data != nullptr) v = norm(p, at(kVNorm), c.v_norm, kNoWeight, v);
   if (c.rope) {
     const Rotations& by = x.rope->of(*c.rope);
     q = p.tap(at(AttentionSite::rot_q), rope(p, *c.rope, by, q));
-    k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
+    if (!c.kv_layer) k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
   }
-  if (norms_last) norm_both();
+  if (norms_last) k = norm_both(k);
   if (c.query_scale) {
     const Tensor scales = query_scales(p, *c.query_scale, q.rows(), at.stack);
     q = multiply_rows(p, q, p.tap(at(AttentionSite::query_scale), scales));
   }
-  const std::vector<KeySource> sources = key_sources(p, at, k, v);
+  const auto shared = [&](std::int64_t layer) { return x.shared[static_cast<std::size_t>(layer)]; };
+  const KeyValueRows read = c.kv_layer ? show_given(p, at, shared(*c.kv_layer)) : KeyValueRows{k, v};
+  if (!x.shared.empty() && shared(at.layer).k.data != nullptr) keep(p, read, shared(at.layer));
+  const std::vector<KeySource> sources = key_sources(p, at, read.k, read.v, c.kv_layer);
+  const auto append_own = [&] {
+    if (!c.kv_layer) append(p, at, sources);
+  };
   if (p.ends_before(at(AttentionSite::scores_raw))) {
-    append(p, at, sources);
+    append_own();
     return {};
   }
   const Param* const sinks = c.sink ? &w.sinks : nullptr;
-  Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, k, v, sources, bias, sinks));
-  append(p, at, sources);
+  Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, read.k, read.v, sources, bias, sinks));
+  append_own();
   if (c.out_gate) {
     const Tensor gate = sigmoid(p, linear(p, w.w_gate, x.normed)).reshaped(z.shape);
     z = hadamard(p, z, p.tap(at(AttentionSite::gate), gate));
@@ -89,11 +135,14 @@ void list_attention(ParamList& list, const std::string& at, const AttentionConfi
                     std::int64_t d, std::int64_t d_keys) {
   const std::int64_t d_z = c.n_heads * c.width_of_values();
   list.linear(w.wq, at + ".wq", c.n_heads * c.head_dim, d, c.qkv_bias);
-  list.linear(w.wk, at + ".wk", c.n_kv_heads * c.head_dim, d_keys, c.qkv_bias);
-  list.linear(w.wv, at + ".wv", c.n_kv_heads * c.width_of_values(), d_keys, c.qkv_bias);
+  const bool has_keys = !c.kv_layer;
+  if (has_keys) list.linear(w.wk, at + ".wk", c.n_kv_heads * c.head_dim, d_keys, c.qkv_bias);
+  if (has_keys && !c.values_are_keys) {
+    list.linear(w.wv, at + ".wv", c.n_kv_heads * c.width_of_values(), d_keys, c.qkv_bias);
+  }
   if (const auto& qk = c.qk_norm) {
     list.norm(w.q_norm, at + ".q_norm", qk->norm, width_of(*qk, c.n_heads, c.head_dim));
-    list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
+    if (has_keys) list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
   }
   if (c.sink) list.add(w.sinks, at + ".sinks.weight", Shape{c.n_heads});
   if (c.out_gate) list.linear(w.w_gate, at + ".w_gate", d_z, d, false);
@@ -142,6 +191,8 @@ void check(std::string_view where, const AttentionConfig& c) {
   if (c.qk_norm && !c.qk_norm->norm.weight && c.qk_norm->over != QkNormConfig::Over::head) {
     throw BadInput(where, "expected a qk_norm without weight to be over each head");
   }
+  check_norm(where, "v_norm", c.v_norm);
+  if (c.v_norm && c.v_norm->weight) throw BadInput(where, "expected a v_norm without weight");
 }
 
 void check(std::string_view where, const CrossAttentionConfig& c) {
@@ -151,6 +202,7 @@ void check(std::string_view where, const CrossAttentionConfig& c) {
                    "cross-attention has neither RoPE nor ALiBi nor a window nor a scale of the queries, and attends to "
                    "all positions");
   }
+  if (c.kv_layer) throw BadInput(where, "cross-attention has keys and values of its own");
 }
 
 void list_params(ParamList& list, const std::string& at, const AttentionConfig& c, AttentionParams& w, Widths d) {
@@ -163,6 +215,7 @@ void list_params(ParamList& list, const std::string& at, const CrossAttentionCon
 }
 
 CacheLayerConfig cache_layer(const AttentionConfig& c) {
+  if (c.kv_layer) return {};
   return KvLayerConfig{c.n_kv_heads, c.head_dim, c.window, c.value_dim, c.chunked};
 }
 

@@ -33,6 +33,7 @@ constexpr SublayerNames names_of(const CrossAttentionConfig&) {
           norms::ln1_post,
           2,
           AttentionSite::scores_raw,
+          Site::resid_mid,
           true};
 }
 

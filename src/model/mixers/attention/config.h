@@ -33,10 +33,10 @@ void for_each_field(C& c, Visit&& visit) {
 }
 
 struct AttentionParams {
-  LinearParams wq, wk, wv, wo;
-  NormParams q_norm, k_norm;  ///< If the config has qk_norm.
-  Param sinks;                ///< `[n_heads]`, if the config has a sink.
-  LinearParams w_gate;        ///< If the config has an output gate.
+  LinearParams wq, wk, wv, wo;  ///< wk and wv only if the layer has keys and values of its own, wv if they differ.
+  NormParams q_norm, k_norm;    ///< If the config has qk_norm.
+  Param sinks;                  ///< `[n_heads]`, if the config has a sink.
+  LinearParams w_gate;          ///< If the config has an output gate.
 };
 
 struct AttentionConfig : AttendConfig {
@@ -52,6 +52,10 @@ struct AttentionConfig : AttendConfig {
   float value_scale = 1.0f;         ///< Factor of the values.
   std::optional<float> qkv_clip{};  ///< q, k and v are clamped to ± this number after their projection.
   std::optional<QkNormConfig> qk_norm{};
+  std::optional<NormConfig> v_norm{};  ///< Of the values, over each head; without a weight.
+  bool values_are_keys = false;        ///< Values are the projection to the keys, before the norm and RoPE of these.
+  /// The earlier layer of the stack whose keys and values it reads: it has neither projections to them nor a cache.
+  std::optional<std::int64_t> kv_layer{};
   std::optional<QueryScaleConfig> query_scale{};
   bool out_gate = false;  ///< z is multiplied by sigmoid(x · w_gate) before the output projection.
 
@@ -74,6 +78,10 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"value_scale", "factor of the values"}, c.value_scale);
   visit(Field{"qkv_clip", "q, k and v are clamped to ± this number after their projection"}, c.qkv_clip);
   visit(Field{"qk_norm", "a norm of q and k"}, c.qk_norm);
+  visit(Field{"v_norm", "a norm of the values, over each head"}, c.v_norm);
+  visit(Field{"values_are_keys", "values are the projection to the keys, before the norm and RoPE of these", {}, false},
+        c.values_are_keys);
+  visit(Field{"kv_layer", "the earlier layer whose keys and values it reads", {}, false}, c.kv_layer);
   visit(Field{"query_scale", "a factor of the queries that grows with the position"}, c.query_scale);
   visit(Field{"out_gate", "the heads' outputs are multiplied by sigmoid(x · w_gate)"}, c.out_gate);
 }

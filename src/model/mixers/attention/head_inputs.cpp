@@ -79,8 +79,9 @@ void tap_input(Pass& p, BlockSite at, const AttentionConfig& c, SublayerInput& i
     tap(p, at(site), copies);
   };
   show(AttentionSite::q_input, c.n_heads, in.q);
+  if (c.kv_layer) return;
   show(AttentionSite::k_input, c.n_kv_heads, in.k);
-  show(AttentionSite::v_input, c.n_kv_heads, in.v);
+  if (!c.values_are_keys) show(AttentionSite::v_input, c.n_kv_heads, in.v);
 }
 
 Tensor project_heads(Pass& p, BlockSite at, Site added, const LinearParams& w, const Tensor& rows,

@@ -33,9 +33,9 @@ void divide(WeightDivider& divider, AttentionConfig& c, AttentionParams& w) {
   const Range rows = {heads.first * c.head_dim, heads.end * c.head_dim};
   const Range kv_rows = {kv_heads.first * c.head_dim, kv_heads.end * c.head_dim};
   divider.keep_rows(w.wq, rows);
-  divider.keep_rows(w.wk, kv_rows);
   const std::int64_t width = c.width_of_values();
-  divider.keep_rows(w.wv, {kv_heads.first * width, kv_heads.end * width});
+  if (!c.kv_layer) divider.keep_rows(w.wk, kv_rows);
+  if (!c.kv_layer && !c.values_are_keys) divider.keep_rows(w.wv, {kv_heads.first * width, kv_heads.end * width});
   if (c.out_gate) divider.keep_rows(w.w_gate, {heads.first * width, heads.end * width});
   if (c.sink) w.sinks = divider.part_of(w.sinks, heads);
   divider.keep_part(w.wo);

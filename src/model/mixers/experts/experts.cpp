@@ -97,11 +97,28 @@ Tensor run_experts(Pass& p, BlockSite at, const MoeConfig& c, const std::vector<
   return results;
 }
 
+/// `[T, E]`: the weights of the chosen experts.
+Tensor weigh(Pass& p, const MoeConfig& c, const MoeParams& w, const Tensor& scores, const Tensor& chosen) {
+  const Tensor weights = chosen_weights(p, c.router, scores, chosen, c.renormalize);
+  return c.router.expert_scale ? multiply_columns(p, weights, w.expert_scale) : weights;
+}
+
+/// `[T, d]`: the output of the expert that every token uses.
+Tensor run_shared(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const Tensor& x) {
+  const auto gate = c.shared_gate ? std::optional(sigmoid(p, linear(p, w.shared_gate, x))) : std::nullopt;
+  const Tensor y = ffn(p, sites_of(at, SiteId::kShared, c.shared->gated), *c.shared, w.shared, x);
+  return gate ? multiply_rows(p, y, *gate) : y;
+}
+
 }  // namespace
 
 Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, const SublayerInput& in) {
   const Tensor& x = in.normed;
-  const Tensor logits = p.tap(at(ExpertSite::router_logits), linear(p, w.router, x));
+  const auto part = [&](const NormSites& sites, const std::optional<NormConfig>& of, const NormParams& norm_params) {
+    return of ? norm(p, at(sites), *of, norm_params, in.stream) : x;
+  };
+  const Tensor routed = scale(p, c.router.input_scale, part(kRouterNorm, c.norms.router, w.ln_router));
+  const Tensor logits = p.tap(at(ExpertSite::router_logits), linear(p, w.router, routed));
   const bool is_softmax = c.router.score == RouterConfig::Score::softmax;
   const Tensor scores = p.tap(at(ExpertSite::router_scores), is_softmax ? softmax_rows(p, logits) : sigmoid(p, logits));
   const bool is_plain = c.router == RouterConfig();
@@ -112,19 +129,16 @@ Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, co
   if (p.training.loss != nullptr) {
     router_losses(p, logits, is_softmax ? known : softmax_rows(p, logits), chosen, at.stack);
   }
-  const Tensor weights =
-      is_plain ? known
-               : p.tap(at(ExpertSite::expert_weights), chosen_weights(p, c.router, known, chosen, c.renormalize));
+  const Tensor weights = is_plain ? known : p.tap(at(ExpertSite::expert_weights), weigh(p, c, w, known, chosen));
   const Tensor shares = shares_of(p, weights, chosen, is_plain && c.renormalize);
 
   const Tensor by_slot = c.weighs_input ? shares.reshaped({shares.count(), 1}) : Tensor();
-  const Tensor results = run_experts(p, at, c, w.experts, x, slots, by_slot);
-  Tensor out = c.weighs_input ? results : mix_results(p, shares, results);
-  if (c.shared) {
-    const auto gate = c.shared_gate ? std::optional(sigmoid(p, linear(p, w.shared_gate, x))) : std::nullopt;
-    const Tensor y = ffn(p, sites_of(at, SiteId::kShared, c.shared->gated), *c.shared, w.shared, x);
-    out = add(p, out, gate ? multiply_rows(p, y, *gate) : y);
-  }
+  const Tensor read = part(kExpertsNorm, c.norms.pre, w.ln_experts);
+  const Tensor results = run_experts(p, at, c, w.experts, read, slots, by_slot);
+  const Tensor mixed = c.weighs_input ? results : mix_results(p, shares, results);
+  const Tensor shared = c.shared ? run_shared(p, at, c, w, x) : Tensor();
+  Tensor out = norm(p, at(kExpertsPostNorm), c.norms.post, w.ln_experts_post, mixed);
+  if (c.shared) out = add(p, out, norm(p, at(kSharedPostNorm), c.norms.shared_post, w.ln_shared_post, shared));
   return p.tap(at(FfnSite::mlp_proj), out);
 }
 
@@ -143,6 +157,7 @@ void check(std::string_view where, const RouterConfig& c, std::int64_t n_experts
     throw BadInput(where, "top_k: expected at most the {} experts of {} groups, got {}", c.top_groups * size,
                    c.top_groups, top_k);
   }
+  check_number(where, "factor of the router's input", c.input_scale);
   const bool is_positive = c.eps >= 0 && c.min >= 0 && std::isfinite(c.eps) && std::isfinite(c.min);
   if (!is_positive || !std::isfinite(c.scale)) {
     throw BadInput(where, "expected finite numbers of the router, got eps {}, min {}, scale {}", c.eps, c.min, c.scale);
@@ -161,16 +176,25 @@ void check(std::string_view where, const MoeConfig& c) {
     throw BadInput(where, "weighs_input: expected one expert for each token (top_k 1), and no correction");
   }
   check(where, c.router, c.n_experts, c.top_k);
+  for (const auto* const norm : {&c.norms.router, &c.norms.pre, &c.norms.post, &c.norms.shared_post}) {
+    check_norm(where, "a norm of experts", *norm);
+  }
+  if (c.norms.shared_post && !c.shared) throw BadInput(where, "a norm of the shared expert requires one");
 }
 
 void list_params(ParamList& list, const std::string& at, const MoeConfig& c, MoeParams& w, Widths d) {
+  list.norm(w.ln_router, at + ".ln_router", c.norms.router, d.stream);
   list.linear(w.router, at + ".router", c.n_experts, d.stream, c.router_bias);
   if (c.router.correction) list.add(w.correction, at + ".correction.bias", Shape{c.n_experts});
+  if (c.router.expert_scale) list.add(w.expert_scale, at + ".expert_scale.weight", Shape{c.n_experts});
+  list.norm(w.ln_experts, at + ".ln_experts", c.norms.pre, d.stream);
   for (std::size_t e = 0; e < w.experts.size(); ++e) {
     list_params(list, at + ".experts." + std::to_string(e), c.expert, w.experts[e], d);
   }
+  list.norm(w.ln_experts_post, at + ".ln_experts_post", c.norms.post, d.stream);
   if (!c.shared) return;
   list_params(list, at + ".shared", *c.shared, w.shared, d);
+  list.norm(w.ln_shared_post, at + ".ln_shared_post", c.norms.shared_post, d.stream);
   if (c.shared_gate) list.linear(w.shared_gate, at + ".shared_gate", 1, d.stream, false);
 }
 
@@ -186,6 +210,11 @@ std::optional<double> gguf_word(const MoeConfig& c, std::string_view word) {
   if (word == "topk_group") return static_cast<double>(c.router.top_groups);
   if (word.ends_with("_shared_experts")) return static_cast<double>(c.shared ? c.shared->d_ff / c.expert.d_ff : 0);
   if (word == "shared_expert_intermediate_size" && c.shared) return static_cast<double>(c.shared->d_ff);
+  if (word == "n_shared_experts") return c.shared ? static_cast<double>(c.shared->d_ff / c.expert.d_ff) : 0.0;
+  if (word == "routed_scaling_factor") return c.router.scale;
+  if (word == "norm_topk_prob") return c.renormalize ? 1.0 : 0.0;
+  if (word == "n_group") return static_cast<double>(c.router.groups);
+  if (word == "topk_group") return static_cast<double>(c.router.top_groups);
   if (word == "expert_gating_func") return c.router.score == RouterConfig::Score::sigmoid ? 2.0 : 1.0;
   return {};
 }

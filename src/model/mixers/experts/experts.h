@@ -21,12 +21,32 @@ namespace vitrine {
 
 inline constexpr std::int64_t kMaxExperts = 1 << 15;  ///< Of all layers; each has parameters of its own.
 
+/// Norms of the parts of a mixture, beside those of the sublayer. Absent norms are the identity; a part with one reads
+/// the stream in place of the sublayer's normed input.
+struct ExpertNorms {
+  std::optional<NormConfig> router{};       ///< Of what the router reads.
+  std::optional<NormConfig> pre{}, post{};  ///< Of what the chosen experts read, and of their weighted sum.
+  std::optional<NormConfig> shared_post{};  ///< Of the shared expert's output.
+
+  bool operator==(const ExpertNorms&) const = default;
+};
+
+template <ConfigOf<ExpertNorms> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"router_norm", "of what the router reads, which is then the stream", {}, false}, c.router);
+  visit(Field{"experts_norm_before", "of what experts read, which is then the stream", {}, false}, c.pre);
+  visit(Field{"experts_norm_after", "of the weighted sum of the experts", {}, false}, c.post);
+  visit(Field{"shared_norm_after", "of the shared expert's output", {}, false}, c.shared_post);
+}
+
 struct MoeParams {
   LinearParams router;  ///< `[n_experts, d_model]`
   Param correction;     ///< `[n_experts]`, if the router has one.
+  Param expert_scale;   ///< `[n_experts]`, if the router has one.
   std::vector<FfnParams> experts;
   FfnParams shared;          ///< If there is a shared expert.
   LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert with a gate.
+  NormParams ln_router, ln_experts, ln_experts_post, ln_shared_post;  ///< Only the norms of the config.
 };
 
 struct MoeConfig {
@@ -41,6 +61,7 @@ struct MoeConfig {
   std::optional<DenseConfig> shared;  ///< An expert that every token uses.
   RouterConfig router{};
   bool shared_gate = true;  ///< The shared expert is multiplied by sigmoid(x · shared_gate).
+  ExpertNorms norms{};
   bool router_bias = false;
   bool weighs_input = false;  ///< The weight multiplies what the expert reads, instead of its output; top_k is 1.
 
@@ -59,6 +80,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"weighs_input", "the weight multiplies an expert's input, instead of its output; `top_k` is 1"},
         c.weighs_input);
   visit(Field{"router", "how the router scores, chooses and weighs"}, c.router);
+  visit(Field{"", "norms of the parts"}, c.norms);
 }
 
 /// Whether a parameter of this name only chooses experts, and is not trained by a gradient.
