@@ -351,11 +351,12 @@ void enter_products(Pass& p, BlockSite at, const AttendConfig& c, const Mask& ma
   p.ledger->charge(mix);
 }
 
-/// Shows what the sinks have taken of each row. Nothing is computed from it, so it cannot be replaced.
+/// Shows what the sinks have taken of each row. Nothing is computed from it, so it cannot be changed.
 void tap_sinks(Pass& p, BlockSite at, const Sinks& sinks) {
   if (sinks.param == nullptr || !p.wants(at(AttentionSite::sink))) return;
   p.record(OpKind::attend_sink, std::initializer_list<Tensor>{}, sinks.shares, [] {});
-  if (p.tap(at(AttentionSite::sink), sinks.shares).data == sinks.shares.data) return;
+  const Tensor seen = p.tap(at(AttentionSite::sink), sinks.shares);
+  if (seen.data == sinks.shares.data || std::ranges::equal(seen.values(), sinks.shares.values())) return;
   throw BadInput(name_of(at(AttentionSite::sink)),
                  "expected no value to write: nothing is computed from this site (attn.hook_pattern can be written)");
 }

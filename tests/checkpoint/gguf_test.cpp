@@ -45,6 +45,10 @@ const std::map<std::string, std::string> kRefused = {
     {"qwen3_moe", "blocks.1: mlp and experts"},    // in GGUF all layers have experts
     {"cohere2_layer_types", "attention.window"},   // every fourth layer is full, or every n-th by a key
     {"exaone4", "the layers that have a window"},  // llama.cpp derives them from the number of layers
+    {"dots1", "the number of K/V heads"},          // llama.cpp expects as many as query heads
+    {"ernie4_5_moe", "router.min"},                // no key for it
+    {"gpt_oss", "clamped_swiglu.limit"},           // llama.cpp assumes that of the published models
+    {"llama4", "blocks.0: experts and mlp"},       // experts in every n-th layer, by a key
     {"internlm3", "attention.rope."},              // no key for it
     {"mpt", "blocks.0.attention.score_scale"},     //
 };
