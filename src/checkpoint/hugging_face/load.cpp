@@ -143,15 +143,6 @@ const std::pair<const std::string, StoredTensor>* stored_weight(const Family& fa
   return nullptr;
 }
 
-/// The scales of one of a tensor's matrices `[rows, cols]`, in its orientation.
-BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix = 0) {
-  if (!tensor.scales) return {};
-  const StoredScales& s = *tensor.scales;
-  const std::int64_t n = (rows + s.block_rows - 1) / s.block_rows, m = (cols + s.block_cols - 1) / s.block_cols;
-  const std::int64_t size = is_blocks(*tensor.type) ? 1 : sizeof(float);
-  return {s.data + matrix * n * m * size, s.block_rows, s.block_cols, m, 1};
-}
-
 /// A tensor of single elements, or of rows of whole blocks, as one matrix.
 MatrixView matrix_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols) {
   return {tensor.bytes.data(), *tensor.type, rows, cols, cols, 1, scales_of(tensor, rows, cols)};
@@ -266,7 +257,8 @@ class Binder {
       upright.rule = &by_rows;
       return bind(upright);
     }
-    const auto [is_vector, transposed, rows, cols, expected] = shape_of(place, config_, shapes);
+    const PlaceShape shape = shape_of(place, config_, shapes);
+    const auto& [is_vector, transposed, rows, cols, expected] = shape;
     if (tensor.shape != expected) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
                           shape_text(expected), params.front()->name, shape_text(tensor.shape));
@@ -286,23 +278,14 @@ class Binder {
     }
     const MatrixView whole =
         transposed ? MatrixView{bytes, dtype, rows, cols, 1, rows} : MatrixView{bytes, dtype, rows, cols, cols, 1};
-    const std::int64_t matrix_rows = place.stacks_experts ? expected[1] : rows;
     std::int64_t first = 0;
-    for (Param* param : params) {
-      const std::int64_t count = param->shape[0];
-      MatrixView part = whole.row_range(first, count);
-      part.scales = scales_of_part(tensor, matrix_rows, cols, transposed, first);
-      param->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const std::int64_t count = shapes[i][0];
+      const MatrixView part = whole.row_range(first, count);
+      params[i]->view = is_vector ? MatrixView{part.data, dtype, 1, count, count, 1} : part;
+      params[i]->view.scales = scales_of_param(tensor, place, shape, shapes, i);
       first += count;
     }
-  }
-
-  /// The scales of the rows of ours from `first` on, in a tensor of matrices of that size.
-  static BlockScales scales_of_part(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, bool transposed,
-                                    std::int64_t first) {
-    const BlockScales scales = transposed ? scales_of(tensor, cols, rows, first / rows).transposed()
-                                          : scales_of(tensor, rows, cols, first / rows);
-    return scales.moved(first % rows, 0);
   }
 
   /// Copies one head's part of a vector next to those of the heads before it, which must be there.
