@@ -141,8 +141,8 @@ struct Kernels {
   Isa isa;
 
   /// y[t, r] = Σ_k x[t, k] · w[r, k], 16-lane order over k. x: tokens rows of w.cols floats, ldx apart; y: tokens rows
-  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1; both give the same bits. `scratch`:
-  /// kScratchFloats that nothing else uses during the call.
+  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1 (the same bits); of f8_e4m3 the first, and
+  /// one scale for each 16 of its columns. `scratch`: kScratchFloats that nothing else uses during the call.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                  float* scratch);
   /// The same product for many rows, from the output of `pack`; if `adds`, y[t, r] += the sum.

@@ -6,6 +6,7 @@
 
 #include "base/unrolled.h"
 #include "kernels/kernels.h"
+#include "kernels/matmul_f8-inl.h"
 #include "kernels/matmul_few-inl.h"
 #include "kernels/matmul_few_transposed-inl.h"
 #include "kernels/matmul_packed-inl.h"
@@ -18,6 +19,7 @@ namespace {
 
 void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
             float* scratch) {
+  if (w.dtype == DType::f8_e4m3) return f8_groups<kFewTokens>(x, ldx, tokens, w, y, ldy);
   with_type(w.dtype, [&](auto stored) {
     constexpr DType kType = decltype(stored)::kDType;
     const bool transposed = w.col_stride != 1;

@@ -20,16 +20,26 @@ constexpr std::int64_t kPanel = std::int64_t{1} << 16;  // floats of a dequantiz
 struct Division {
   std::int64_t unit, most;
 
-  explicit Division(const MatrixView& weight) : unit(1), most(weight.rows) {
-    if (!is_quantized(weight.dtype)) return;
+  Division(const MatrixView& weight, bool has_panel) : unit(1), most(weight.rows) {
+    if (!has_panel) return;
     if (weight.col_stride != 1) unit = is_blocks(weight.dtype) ? block_size(weight.dtype).elements : kColumnsAtOnce;
     most = std::max(weight.col_stride != 1 ? unit : kBlock, kPanel / weight.cols / unit * unit);
   }
 };
 
-/// The weight in a type that the kernels accept: itself, or, if it is quantized, its elements as floats in `panel`.
+/// Whether the kernels multiply few rows of x by an FP8 weight as it is stored: by rows, with one scale for each 16
+/// columns that they read together.
+bool is_multiplied_in_place(const MatrixView& w, std::int64_t rows) {
+  constexpr std::int64_t kFewRows = 4, kGroup = 16;
+  if (w.dtype != DType::f8_e4m3 || w.col_stride != 1 || rows > kFewRows) return false;
+  const BlockScales& s = w.scales;
+  const bool is_one_block = s.first_col % s.block_cols + w.cols <= s.block_cols;
+  return is_one_block || (s.block_cols % kGroup == 0 && s.first_col % kGroup == 0);
+}
+
+/// The weight in a type that the kernels accept: itself, or, if there is a panel, its elements as floats there.
 MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
-  if (!is_quantized(weight.dtype)) return weight;
+  if (panel == nullptr) return weight;
   const bool is_transposed = weight.col_stride != 1;
   const MatrixView stored = is_transposed ? transposed(weight) : weight;
   for (std::int64_t r = 0; r < stored.rows; ++r) {
@@ -179,10 +189,10 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
   const float* const rows_of_x = packs ? packed(p, x) : reinterpret_cast<const float*>(x.data);
 
   const std::int64_t operations = x.rows * weight.cols + 1;
-  const Division division(weight);
+  const bool has_panel = is_quantized(weight.dtype) && (packs || !is_multiplied_in_place(weight, x.rows));
+  const Division division(weight, has_panel);
   const std::int64_t most = std::min(division.most, max_rows(operations, kBlock * division.unit));
-  const Tensor panels =
-      is_quantized(weight.dtype) ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
+  const Tensor panels = has_panel ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
   for_ranges(p, weight.rows, division.unit, most, operations, [&](std::int64_t first, std::int64_t count, int thread) {
     float* const panel = panels.data != nullptr ? panels.row(thread) : nullptr;
     const MatrixView w = multipliable(p, weight.row_range(first, count), panel);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/kernel_testing.h"
+#include "kernels/widen_row.h"
 #include "support/small_stack.h"
 
 namespace vitrine {
@@ -305,6 +306,36 @@ TEST_P(Matmul, StayInsideX) {
         const StoredMatrix w(6, cols, DType::f32, layout, numbers(6 * cols, Numbers::ordinary, 9));
         kernels().matmul(x.data(), cols, tokens, w.view(), y.data(), 6, scratch());
         EXPECT_TRUE(same_bits(y.values().back(), dot(values.data() + (tokens - 1) * cols, w, 5)));
+      }
+    }
+  }
+}
+
+/// A matrix of E4M3 from row and column (5, 16) on of a larger one: the bits of the widened matrix.
+TEST_P(Matmul, F8IsMultipliedAsItIsWidened) {
+  std::mt19937 random(3);
+  std::vector<float> scratch(kScratchFloats);
+  for (const std::int64_t cols : {1, 16, 40, 100, 272}) {
+    for (const std::int64_t block : {16, 48, 128, 4096}) {
+      for (const std::int64_t rows : {1, 3, 8, 13}) {
+        const std::int64_t stride = cols + 3, n = (16 + cols) / block + 1;
+        std::vector<std::byte> codes(static_cast<std::size_t>((rows - 1) * stride + cols));
+        for (std::byte& code : codes) code = static_cast<std::byte>(random() % 0x7F + random() % 2 * 0x80);
+        const std::vector<float> scales = numbers((5 + rows) / 4 * n + n, Numbers::ordinary, 5);
+        Guarded<std::byte> w{std::span<const std::byte>(codes)};
+        const BlockScales of{reinterpret_cast<const std::byte*>(scales.data()), 4, block, n, 1, 5, 16};
+        const MatrixView m{w.data(), DType::f8_e4m3, rows, cols, stride, 1, of};
+        std::vector<float> widened(static_cast<std::size_t>(rows * cols));
+        for (std::int64_t r = 0; r < rows; ++r) widen_row(kernels(), m, r, cols, widened.data() + r * cols);
+        for (const std::int64_t tokens : {1, 2, 3, 4, 7}) {
+          const std::vector<float> all = numbers(tokens * (cols + 2), Numbers::tiny, 6);
+          Guarded<float> x{std::span<const float>(all)};
+          std::vector<float> y(static_cast<std::size_t>(tokens * rows)), expected(y.size());
+          kernels().matmul(x.data(), cols + 2, tokens, m, y.data(), rows, scratch.data());
+          kernels().matmul(x.data(), cols + 2, tokens, view_of(widened.data(), rows, cols, cols), expected.data(), rows,
+                           scratch.data());
+          ASSERT_TRUE(same_bits(y, expected)) << rows << " x " << cols << ", block " << block << ", " << tokens;
+        }
       }
     }
   }

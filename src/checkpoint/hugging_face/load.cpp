@@ -144,16 +144,6 @@ const std::pair<const std::string, StoredTensor>* stored_weight(const Family& fa
   return nullptr;
 }
 
-std::int64_t scale_size(const StoredTensor& tensor) { return is_blocks(*tensor.type) ? 1 : sizeof(float); }
-
-/// The scales of one of a tensor's matrices `[rows, cols]`, in its orientation.
-BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix = 0) {
-  if (!tensor.scales) return {};
-  const StoredScales& s = *tensor.scales;
-  const std::int64_t n = (rows + s.block_rows - 1) / s.block_rows, m = (cols + s.block_cols - 1) / s.block_cols;
-  return {s.data + matrix * n * m * scale_size(tensor), s.block_rows, s.block_cols, m, 1};
-}
-
 /// A tensor of single elements, or of rows of whole blocks, as one matrix.
 MatrixView matrix_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols) {
   return {tensor.bytes.data(), *tensor.type, rows, cols, cols, 1, scales_of(tensor, rows, cols)};
@@ -292,7 +282,7 @@ class Binder {
     const std::vector<MatrixView> views = views_of(place, shape, bytes, dtype, shapes);
     for (std::size_t i = 0; i < params.size(); ++i) {
       params[i]->view = views[i];
-      params[i]->view.scales = scales_of_part(tensor, place, shape, shapes, i);
+      params[i]->view.scales = scales_of_param(tensor, place, shape, shapes, i);
     }
   }
 
@@ -309,24 +299,6 @@ class Binder {
     }
     tensors_.storage.push_back(copy);
     return copy->data();
-  }
-
-  /// The scales of part `i` of a tensor, whose rows are consecutive or alternate with those of others (views_of()).
-  static BlockScales scales_of_part(const StoredTensor& tensor, const TensorPlace& place, const PlaceShape& shape,
-                                    const std::vector<Shape>& parts, std::size_t i) {
-    const std::size_t per_copy = place.rule->ours.size(), part = i % per_copy;
-    const std::int64_t rows = shape.rows / shape.n_stacked;
-    const auto copy = static_cast<std::int64_t>(i / per_copy);
-    if (shape.transposed) return scales_of(tensor, shape.cols, rows, copy).transposed();
-    BlockScales scales = scales_of(tensor, rows, shape.cols, copy);
-    if (place.rule->rows == Rows::alternating) {
-      scales.data += static_cast<std::int64_t>(part) * scales.row_stride * scale_size(tensor);
-      scales.row_stride *= static_cast<std::int64_t>(per_copy);
-      return scales;
-    }
-    std::int64_t first = 0;
-    for (std::size_t before = i - part; before < i; ++before) first += parts[before][0];
-    return scales.moved(first, 0);
   }
 
   /// Copies one head's part of a vector next to those of the heads before it, which must be there.

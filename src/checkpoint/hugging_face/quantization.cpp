@@ -241,4 +241,37 @@ void join_quantized(const Quantization& quantization, StoredTensors& tensors) {
   }
 }
 
+namespace {
+
+std::int64_t scale_size(const StoredTensor& tensor) { return is_blocks(*tensor.type) ? 1 : sizeof(float); }
+
+}  // namespace
+
+BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix) {
+  if (!tensor.scales) return {};
+  const StoredScales& s = *tensor.scales;
+  const std::int64_t n = blocks_in(rows, s.block_rows), m = blocks_in(cols, s.block_cols);
+  return {s.data + matrix * n * m * scale_size(tensor), s.block_rows, s.block_cols, m, 1};
+}
+
+BlockScales scales_of_param(const StoredTensor& tensor, const TensorPlace& place, const PlaceShape& shape,
+                            const std::vector<Shape>& parts, std::size_t i) {
+  if (!tensor.scales) return {};
+  const std::size_t per_matrix = place.stacks_experts ? place.rule->ours.size() : parts.size();
+  const std::size_t matrix = i / per_matrix;
+  const std::int64_t rows = shape.rows / static_cast<std::int64_t>(parts.size() / per_matrix), cols = shape.cols;
+  const auto at = static_cast<std::int64_t>(matrix);
+  if (place.rule->rows == Rows::alternating) {
+    BlockScales scales = scales_of(tensor, rows, cols, at);
+    scales.data += static_cast<std::int64_t>(i % per_matrix) * scales.row_stride * scale_size(tensor);
+    scales.row_stride *= static_cast<std::int64_t>(per_matrix);
+    return scales;
+  }
+  std::int64_t first = 0;
+  for (std::size_t part = matrix * per_matrix; part < i; ++part) first += parts[part][0];
+  const BlockScales scales =
+      shape.transposed ? scales_of(tensor, cols, rows, at).transposed() : scales_of(tensor, rows, cols, at);
+  return scales.moved(first, 0);
+}
+
 }  // namespace vitrine

@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "checkpoint/bind_tensors.h"
 #include "checkpoint/hugging_face/config_reader.h"
+#include "checkpoint/tensor_rules.h"
 
 namespace vitrine {
 
@@ -32,5 +34,11 @@ Quantization read_quantization(ConfigReader& config);
 /// Joins the tensors of each quantized weight to one with scales, under the weight's name. Throws BadCheckpoint if one
 /// of them is missing or does not fit. Scales that are not aligned floats are copied.
 void join_quantized(const Quantization& quantization, StoredTensors& tensors);
+
+/// The scales of one of a tensor's matrices `[rows, cols]`, in its orientation; nothing if it has none.
+BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols, std::int64_t matrix = 0);
+/// Those of the i-th of the parameters of these shapes that a tensor holds.
+BlockScales scales_of_param(const StoredTensor& tensor, const TensorPlace& place, const PlaceShape& shape,
+                            const std::vector<Shape>& parts, std::size_t i);
 
 }  // namespace vitrine
