@@ -256,16 +256,29 @@ PositionValues given_values(const GenerateContext& context, const Tokens& tokens
   return values;
 }
 
+/// The stream after a layer with a scalar is multiplied by it, and so is every part.
+void scale_stream(const Model& model, int layer, std::vector<Part>& parts) {
+  const auto i = static_cast<std::size_t>(layer);
+  if (!model.config().blocks[i].scalar) return;
+  const double scalar = floats_of(model.params().blocks[i].scalar.view, 0).front();
+  for (Part& part : parts) {
+    for (double& x : part.vector) x *= scalar;
+  }
+}
+
 /// All parts of the normed stream at the position.
 std::vector<Part> parts_of(const Model& model, const PositionValues& values, bool by_head) {
   const ModelConfig& config = model.config();
   std::vector<Part> parts = embedding_of(model, values);
-  for (const Branch& s : branches_of(model)) {
+  const std::vector<Branch> branches = branches_of(model);
+  for (const Branch& s : branches) {
     if (by_head && s.wo != nullptr) {
       for (Part& part : heads_of(s, values, static_cast<std::size_t>(config.d_model))) parts.push_back(std::move(part));
     } else {
       parts.push_back({s.name, values[s.at(s.out)], {zeroed(s.at(s.out))}});
     }
+    const bool ends_layer = &s == &branches.back() || (&s)[1].at.layer != s.at.layer;
+    if (ends_layer) scale_stream(model, s.at.layer, parts);
     if (!s.norms->sum) continue;
     norm_stream(*s.norms->sum, s.norm_params->sum, s.sum, values, s.name + ".sum_norm.bias", parts);
   }

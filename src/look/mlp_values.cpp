@@ -119,13 +119,21 @@ std::optional<std::int64_t> drawn_mlp(const ModelConfig& config) {
   return nearest;
 }
 
+/// The number of the sublayer that is the FFN.
+static std::size_t place_of_ffn(const BlockConfig& block) {
+  const auto is_ffn = [](const Sublayer& sublayer) { return names_of(sublayer).prefix == "mlp"; };
+  return static_cast<std::size_t>(std::find_if(block.sublayers.begin(), block.sublayers.end(), is_ffn) -
+                                  block.sublayers.begin());
+}
+
 std::string mlp_input(const Recording& r, std::int64_t layer) {
   const BlockConfig& block = r.facts.config->blocks[static_cast<std::size_t>(layer)];
-  const Sublayer& mlp = block.sublayers.back();
+  const std::size_t place = place_of_ffn(block);
+  const Sublayer& mlp = block.sublayers[place];
   if (mlp.input == Sublayer::Input::previous) return in_block(layer, "ln1.hook_out");
   if (mlp.norms.pre) return in_block(layer, "ln2.hook_out");
-  if (block.sublayers.size() == 1 || mlp.input == Sublayer::Input::block) return in_block(layer, "hook_resid_pre");
-  const bool is_normalized = block.sublayers[block.sublayers.size() - 2].norms.sum.has_value();
+  if (place == 0 || mlp.input == Sublayer::Input::block) return in_block(layer, "hook_resid_pre");
+  const bool is_normalized = block.sublayers[place - 1].norms.sum.has_value();
   return in_block(layer, is_normalized ? "hook_normalized_resid_mid" : "hook_resid_mid");
 }
 
@@ -150,7 +158,8 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
   });
   units.resize(kUnits);
 
-  const FfnParams& w = params_of(*dense, context.model->params().blocks[l].sublayers.back());
+  const FfnParams& w =
+      params_of(*dense, context.model->params().blocks[l].sublayers[place_of_ffn(r.facts.config->blocks[l])]);
   const auto width = static_cast<std::int64_t>(e[0].size());
   const double length = std::sqrt(dot_product(e[0], e[0]));
   Slice s{dense->gated, dense->activation, {}, {}, Doubles(2 * kUnits)};

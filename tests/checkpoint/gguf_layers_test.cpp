@@ -39,5 +39,14 @@ TEST(GgufConfig, FoldsTheWeightOffsetsOfAllNorms) {
   for (const auto& [name, norm] : norms_of(config)) EXPECT_EQ(norm.weight_offset, 0) << name;
 }
 
+/// What llama.cpp would compute otherwise is refused, though the file has it.
+TEST(GgufConfig, SharedKeysAreThoseThatLlamaCppAssumes) {
+  const GgufArchitecture& architecture = gguf_architecture_of("gemma4_text", "test");
+  ModelConfig config = golden_checkpoint("gemma4").model->config();
+  EXPECT_EQ(architecture.misread(config), "");
+  find<AttentionConfig>(config.blocks[4])->kv_layer = 0;
+  EXPECT_EQ(architecture.misread(config), "the layers whose keys and values others read");
+}
+
 }  // namespace
 }  // namespace vitrine::test

@@ -77,16 +77,6 @@ void expect_same_model(const Checkpoint& original, const std::string& path) {
   EXPECT_TRUE(is_permuted ? difference(ours, reference) <= 2e-6F : same_bits(ours, reference));
 }
 
-/// What llama.cpp would compute otherwise is refused, though the file has it.
-TEST(Gguf, SharedKeysAreThoseThatLlamaCppAssumes) {
-  const auto& all = all_gguf_architectures();
-  const auto gemma4 = std::find_if(all.begin(), all.end(), [](const auto& known) { return known.name == "gemma4"; });
-  ModelConfig config = golden_checkpoint("gemma4").model->config();
-  EXPECT_EQ(gemma4->misread(config), "");
-  find<AttentionConfig>(config.blocks[4])->kv_layer = 0;
-  EXPECT_EQ(gemma4->misread(config), "the layers whose keys and values others read");
-}
-
 class GgufOfGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(GgufOfGolden, IsTheSameModel) {

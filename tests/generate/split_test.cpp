@@ -122,7 +122,9 @@ constexpr const char* kFamilies[] = {"gpt2",
                                      "gemma3",
                                      "cohere2_layer_types",
                                      "deepseek_v3",
-                                     "deepseek_v2"};
+                                     "deepseek_v2",
+                                     "gemma4_moe"};
+constexpr const char* kFamiliesWithSharedKeys[] = {"gemma4"};
 constexpr const char* kFamiliesWithEncoders[] = {
     "masked/bert_pretraining", "masked/distilbert", "pairs/bart", "pairs/t5", "pairs/mt5", "pairs/marian_two"};
 
@@ -143,6 +145,21 @@ TYPED_TEST(Ranked, HasTheBitsOfOneProcess) {
     const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
     for (const KvTypes kv : {KvTypes(), KvTypes{KvType::int8, KvType::int4}, KvTypes{KvType::bf16, KvType::f16}}) {
       expect_bits_of_one_process<TypeParam>({model, kv});
+    }
+  }
+}
+
+/// Ranks of layers have neither the keys of earlier layers nor the inputs of per-layer embeddings.
+TYPED_TEST(Ranked, OfLayersThatReadMoreThanTheStream) {
+  for (const char* const name : kFamiliesWithSharedKeys) {
+    SCOPED_TRACE(name);
+    const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
+    if constexpr (std::is_same_v<TypeParam, TensorParallelModel>) {
+      for (const KvTypes kv : {KvTypes(), KvTypes{KvType::int8, KvType::int4}}) {
+        expect_bits_of_one_process<TypeParam>({model, kv});
+      }
+    } else {
+      run_local_ranks(2, [&](Ranks& ranks) { EXPECT_THROW(TypeParam(ranks, model), Error); });
     }
   }
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "support/run.h"
+#include "support/backward.h"
 
 namespace vitrine::test {
 namespace {
@@ -94,6 +94,21 @@ TEST_F(SharedKeys, APassBeginsAtALaterLayer) {
   EXPECT_TRUE(same_bits(made, logits));
   pass.start->layer = 3;
   EXPECT_THROW(model_.forward(pass, ids_), Unsupported);
+}
+
+/// Gradients that begin at any layer are those of the whole model: what earlier layers have computed is then an input.
+TEST_F(SharedKeys, GradientsBeginAtAnyLayer) {
+  const Values whole = gradients_of(model_, ids_);
+  for (const int first : {0, 1, 3, 4, 5}) {
+    for (const bool recompute : {false, true}) {
+      const Values part =
+          gradients_of(model_, ids_, {.recompute = recompute, .begin = BlockSite{first}(Site::resid_pre)});
+      for (const auto& [name, value] : whole) {
+        if (!name.starts_with("blocks.") || name[7] - '0' < first) continue;
+        EXPECT_TRUE(same_bits(part.at(name).data, value.data)) << first << ", " << recompute << ", " << name;
+      }
+    }
+  }
 }
 
 TEST_F(SharedKeys, AreChecked) {

@@ -58,6 +58,7 @@ void ModelGradients::forward_backward(const std::vector<Ids>& sequences, float s
   pass.training.loss = &loss;
   pass.training.result = &found;
   pass.training.recompute = o_.recompute;
+  pass.training.begin = o_.begin;
   model_.forward_backward(pass, ids);
   cross_entropy += found.cross_entropy;
   next_sentence += found.next_sentence;

@@ -22,6 +22,7 @@ struct BackwardOptions {
   float label_smoothing = 0;
   float z_loss = 0;
   KvTypes kv_types{};
+  std::optional<SiteId> begin{};              ///< TrainingRequest::begin
   std::vector<std::int32_t> next_sentence{};  ///< The label of each sequence; empty: that loss is not added.
 };
 

@@ -111,7 +111,9 @@ class Planner {
                     : types_.pure                   ? types_.file->dtype
                                                     : mixed_type(*types_.file, model_, tensor.name, tensor.cols);
     tensor.dtype = fitting_type(tensor.wanted, tensor.cols);
-    if (tensor.name == "per_layer_model_proj.weight" && is_blocks(tensor.dtype)) tensor.dtype = float_type_of(tensor);
+    if (tensor.name == "per_layer_model_proj.weight" && is_blocks(tensor.dtype)) {
+      tensor.wanted = tensor.dtype = float_type_of(tensor);
+    }
     refuse_requantizing(tensor);
     if (types_.importance == nullptr || !is_blocks(tensor.dtype)) return;
     tensor.importance = types_.importance->weights_of(tensor.name, tensor.cols, tensor.n_copies);
