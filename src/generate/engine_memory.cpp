@@ -27,9 +27,9 @@ void Engine::feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget) {
     if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
     const bool in_one_pass = s.taps() != nullptr && s.taps()->needs_one_pass();
     if (!begin(s, feed)) continue;
-    const std::int64_t most =
-        in_one_pass ? std::ssize(s.branches().front().ids)
-                    : s.until_snapshot(std::clamp<std::int64_t>(budget - feed.n_rows(), 1, s.chunk()));
+    const std::int64_t most = in_one_pass
+                                  ? std::ssize(s.branches().front().ids)
+                                  : s.until_snapshot(std::clamp<std::int64_t>(budget - feed.n_rows(), 1, s.chunk()));
     if (!reserve(s, most, feed)) continue;
     feed.add(s, 0, most, pass);
     last_read_ = at->first;
@@ -93,7 +93,8 @@ std::int64_t Engine::max_bytes(GenerateContext context, const GenerateRequest& r
   context.kv_memory = &counted;
   const std::int64_t capacity = Sequence::capacity_of(context, request);
   const bool in_one_pass = request.taps != nullptr && request.taps->needs_one_pass();
-  return Sequence::make_cache(context, request, capacity).full_bytes(in_one_pass ? capacity : request.chunk.value_or(context.chunk));
+  return Sequence::make_cache(context, request, capacity)
+      .full_bytes(in_one_pass ? capacity : request.chunk.value_or(context.chunk));
 }
 
 /// Takes memory for the next tokens of a sequence, at most `most` for each branch. Returns false if it must wait.

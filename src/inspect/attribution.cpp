@@ -84,8 +84,8 @@ void add_to(Vector& to, const Vector& from) {
 struct Branch {
   std::string name;  ///< `blocks.3.attn`
   BlockSite at;
-  Site out;                                    ///< What it adds to the stream.
-  const LinearParams* wo = nullptr;            ///< Of its heads; null: it has none.
+  Site out;                          ///< What it adds to the stream.
+  const LinearParams* wo = nullptr;  ///< Of its heads; null: it has none.
   const SublayerNorms* norms;
   const SublayerNormParams* norm_params;
   NormSite post, sum;
@@ -112,8 +112,8 @@ std::vector<Branch> branches_of(const Model& model) {
       const BlockSite at{static_cast<int>(layer), config.stack(), names.is_cross};
       const std::string resid = name_of(BlockSite{at.layer, at.stack}(Site::resid_pre));
       const std::string name = resid.substr(0, resid.rfind('.') + 1) + std::string(names.prefix);
-      all.push_back(
-          {name, at, names.out, output_of_heads(c, w), &c.norms, &w.norms, at(names.post), at(sum_sites(block, i).norm), c.scale});
+      all.push_back({name, at, names.out, output_of_heads(c, w), &c.norms, &w.norms, at(names.post),
+                     at(sum_sites(block, i).norm), c.scale});
     }
   }
   return all;

@@ -94,8 +94,8 @@ void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources);
 
 /// z `[T, n_heads, n]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's stack, whose
 /// values have n elements. `k` and `v` are the rows that the sources were made from, or a copy of them; they receive
-/// the gradients, as does `bias` `[n_heads, 2n − 1]`, if it has data. With a tape, sources must be f32 (else Unsupported) and have no cache. Throws
-/// BadInput if a tap attends to a position that has left the cache.
+/// the gradients, as does `bias` `[n_heads, 2n − 1]`, if it has data. With a tape, sources must be f32 (else
+/// Unsupported) and have no cache. Throws BadInput if a tap attends to a position that has left the cache.
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
               const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias = {});
 

@@ -83,7 +83,9 @@ OpDescription::Elements mix_elements(const OpView& v, std::int64_t i) {
   const Heads n{v, v.output().last_size()};
   return {of_input(0, n.strip(i), n.T), of_input(1, n.column(i), n.T, n.K * n.dh)};
 }
-Cell mix_cell(const OpView& v, std::int64_t i) { return Heads{v, v.output().last_size()}.over_keys(v.input(0), v.input(1), i); }
+Cell mix_cell(const OpView& v, std::int64_t i) {
+  return Heads{v, v.output().last_size()}.over_keys(v.input(0), v.input(1), i);
+}
 Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
   const Heads n{v, v.output().last_size()};
   return k == 0 ? n.over_elements(v.gradient(), v.input(1), i) : n.over_queries(v.input(0), v.gradient(), i);

@@ -154,7 +154,9 @@ Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tens
 
 Tensor part_of_heads(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count, bool takes_turns) {
   const std::int64_t n = x.shape[1], width = x.shape[2], half = count / 2;
-  const auto source = [=](std::int64_t i) { return first + (!takes_turns ? i : i < half ? 2 * i : 2 * (i - half) + 1); };
+  const auto source = [=](std::int64_t i) {
+    return first + (!takes_turns ? i : i < half ? 2 * i : 2 * (i - half) + 1);
+  };
   const Tensor y = p.tensor({x.rows(), n, count});
   p.for_rows(x.rows() * n, count, [&](std::int64_t row) {
     for (std::int64_t i = 0; i < count; ++i) y.data[row * count + i] = x.data[row * width + source(i)];

@@ -107,10 +107,22 @@ void expect_bits_of_one_process(const Task& task) {
   });
 }
 
-constexpr const char* kFamilies[] = {
-    "gpt2",      "gemma2", "mixtral",   "qwen3", "llama_gqa_bf16_sharded", "cohere_qk_norm", "falcon_new",
-    "qwen2_moe", "falcon", "phi3_long", "olmo2", "qwen2_window",           "gemma3",         "cohere2_layer_types",
-    "deepseek_v3", "deepseek_v2"};
+constexpr const char* kFamilies[] = {"gpt2",
+                                     "gemma2",
+                                     "mixtral",
+                                     "qwen3",
+                                     "llama_gqa_bf16_sharded",
+                                     "cohere_qk_norm",
+                                     "falcon_new",
+                                     "qwen2_moe",
+                                     "falcon",
+                                     "phi3_long",
+                                     "olmo2",
+                                     "qwen2_window",
+                                     "gemma3",
+                                     "cohere2_layer_types",
+                                     "deepseek_v3",
+                                     "deepseek_v2"};
 constexpr const char* kFamiliesWithEncoders[] = {
     "masked/bert_pretraining", "masked/distilbert", "pairs/bart", "pairs/t5", "pairs/mt5", "pairs/marian_two"};
 

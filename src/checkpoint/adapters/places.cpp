@@ -102,11 +102,10 @@ class Lister {
 }  // namespace
 
 bool is_adaptable(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".wq.weight",        ".wk.weight",         ".wv.weight",
-                                           ".wo.weight",        ".w_gate.weight",     ".w_up.weight",
-                                           ".w_down.weight",    ".router.weight",     ".shared_gate.weight",
-                                           "head.dense.weight", "pooler.dense.weight", ".wq_a.weight",
-                                           ".wq_b.weight",      ".wkv_a.weight",      ".wkv_b.weight"};
+  constexpr std::string_view kEndings[] = {
+      ".wq.weight",          ".wk.weight",     ".wv.weight",     ".wo.weight",          ".w_gate.weight",
+      ".w_up.weight",        ".w_down.weight", ".router.weight", ".shared_gate.weight", "head.dense.weight",
+      "pooler.dense.weight", ".wq_a.weight",   ".wq_b.weight",   ".wkv_a.weight",       ".wkv_b.weight"};
   if (name == "unembed.weight" || name == "nsp_head.weight" || name.ends_with("proj.weight")) return true;
   return std::any_of(std::begin(kEndings), std::end(kEndings),
                      [&](std::string_view end) { return name.ends_with(end); }) ||

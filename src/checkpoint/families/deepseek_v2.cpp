@@ -31,7 +31,7 @@ MoeConfig read_deepseek_v2_experts(ConfigReader& c, const ModelConfig& model) {
 Family deepseek_v2_family() {
   const auto read = [](ConfigReader& c) {
     for (const char* key : {"aux_loss_alpha", "ep_size", "seq_aux"}) c.ignore(key);  // training
-    c.ignore("num_nextn_predict_layers");  // not run
+    c.ignore("num_nextn_predict_layers");                                            // not run
     c.expect(c.number_or("moe_layer_freq", 1) == 1, "moe_layer_freq", "1");
     ModelConfig model = read_latent_decoder(c, {.max_seq_len = 2048}, {});
     const bool mlp_bias = c.flag_or("mlp_bias", false);

@@ -1,5 +1,6 @@
-// DeepSeek V3, R1, Moonlight and Kimi K2: latent attention, dense layers, then experts whose router has a correction and
-// groups. Sources: DeepSeek-AI 2024 (DeepSeek-V3); transformers, models/deepseek_v3; the published config.json files.
+// DeepSeek V3, R1, Moonlight and Kimi K2: latent attention, dense layers, then experts whose router has a correction
+// and groups. Sources: DeepSeek-AI 2024 (DeepSeek-V3); transformers, models/deepseek_v3; the published config.json
+// files.
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {

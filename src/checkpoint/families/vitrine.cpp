@@ -69,7 +69,8 @@ const OwnKey kFullEvery{"full_every", "none", "every `full_every`-th layer has n
 const OwnKey kRopeTheta{"rope_theta", "10000", "base of the frequencies"};
 const OwnKey kRopeFraction{"rope_fraction", "1", "the part of a head that is rotated"};
 const OwnKey kRopeInterleaved{"rope_interleaved", "false", "pairs are neighbours, instead of halves of the head"};
-const OwnKey kRopeDim{"rope_dim", "", "latent attention: elements of a head's query, and of the one key, that are rotated"};
+const OwnKey kRopeDim{"rope_dim", "",
+                      "latent attention: elements of a head's query, and of the one key, that are rotated"};
 const OwnKey kNormPlace{"norm_place",
                         "",
                         "of the norms of a sublayer: of its input, its output, both, or of the sum",
@@ -179,8 +180,8 @@ LatentAttentionConfig read_latent_attention(ConfigReader& c, const NormConfig& n
   read_fields(c, attention);
   if (attention.value_dim == 0) attention.value_dim = attention.nope_dim;
   const std::int64_t dim = c.size(kRopeDim.name, kMaxHeadDim);
-  attention.rope = make_rope(c.positive_or(kRopeTheta.name, RopeConfig().theta), dim, RopeConfig::Layout::halves,
-                             std::monostate{});
+  attention.rope =
+      make_rope(c.positive_or(kRopeTheta.name, RopeConfig().theta), dim, RopeConfig::Layout::halves, std::monostate{});
   if (!c.has("score_scale")) attention.score_scale = inverse_sqrt(static_cast<double>(attention.query_dim()));
   attention.latent_norm = norm;
   set_row(attention);

@@ -1,5 +1,5 @@
-// Youtu-LLM: a Llama with latent attention. Sources: Tencent 2025; transformers, models/youtu; the published config.json
-// files.
+// Youtu-LLM: a Llama with latent attention. Sources: Tencent 2025; transformers, models/youtu; the published
+// config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {

@@ -41,14 +41,14 @@ struct GgufArchitecture {
   std::vector<std::string_view> is_also{};                 ///< Further families that are written as this architecture.
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< In addition to the shared ones.
-  bool fused_qkv = false;                   ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
-  std::string_view chosen_by{};             ///< Of two entries of one name, the one for files where this key is not 0,
+  bool fused_qkv = false;                    ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
+  std::string_view chosen_by{};              ///< Of two entries of one name, the one for files where this key is not 0,
   std::optional<std::int64_t> chosen_for{};  ///< or has this value.
   bool splits_kv_b = false;                  ///< attn_k_b and attn_v_b in place of attn_kv_b.
-  bool may_lack_rope = false;               ///< If rope.scaling.finetuned is false, there is no RoPE.
-  std::vector<std::string_view> ignored{};  ///< Keys without effect in models of this architecture.
-  std::string_view rotary_fraction{};       ///< config.json's key for the part of a head that RoPE rotates; empty: all.
-  std::vector<TensorRule> tensors{};        ///< They replace the common rules that hold the same parameters.
+  bool may_lack_rope = false;                ///< If rope.scaling.finetuned is false, there is no RoPE.
+  std::vector<std::string_view> ignored{};   ///< Keys without effect in models of this architecture.
+  std::string_view rotary_fraction{};  ///< config.json's key for the part of a head that RoPE rotates; empty: all.
+  std::vector<TensorRule> tensors{};   ///< They replace the common rules that hold the same parameters.
   /// Adds keys of config.json that no GGUF key holds and that follow from others and from the tensors; null: none.
   void (*complete)(Json& config, const StoredTensors& tensors) = nullptr;
   /// What llama.cpp would leave out or assume, although the file can hold it; empty: nothing. Null: never anything.

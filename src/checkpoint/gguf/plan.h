@@ -37,11 +37,11 @@ struct GgufTypes {
 /// A parameter as a source of the file's rows.
 struct SourceRows {
   const Param* param = nullptr;
-  std::int64_t rows = 0;      ///< A vector's elements are rows of one.
-  float offset = 0;           ///< Added to every element: the weight_offset of a norm.
-  std::int64_t head_dim = 0;  ///< Of the heads within which rows are permuted; 0: they are not.
-  std::int64_t rope_dim = 0;  ///< The rows of each head that RoPE rotates,
-  bool to_pairs = true;       ///< which are permuted from halves to interleaved pairs, or back.
+  std::int64_t rows = 0;               ///< A vector's elements are rows of one.
+  float offset = 0;                    ///< Added to every element: the weight_offset of a norm.
+  std::int64_t head_dim = 0;           ///< Of the heads within which rows are permuted; 0: they are not.
+  std::int64_t rope_dim = 0;           ///< The rows of each head that RoPE rotates,
+  bool to_pairs = true;                ///< which are permuted from halves to interleaved pairs, or back.
   std::optional<HeadRows> of_heads{};  ///< The rows of each head that are written, transposed or as they are.
 
   /// The parameter's row for row `row` of the file; not of transposed rows.

@@ -27,8 +27,12 @@ namespace {
 using Config = LatentAttentionConfig;
 using Parts = ModelSplit::Parts;
 
-const Param& key_weight(const Config& c, const LatentAttentionParams& w) { return (c.keys_apart ? w.wk_b : w.wkv_b).weight; }
-const Param& value_weight(const Config& c, const LatentAttentionParams& w) { return (c.keys_apart ? w.wv_b : w.wkv_b).weight; }
+const Param& key_weight(const Config& c, const LatentAttentionParams& w) {
+  return (c.keys_apart ? w.wk_b : w.wkv_b).weight;
+}
+const Param& value_weight(const Config& c, const LatentAttentionParams& w) {
+  return (c.keys_apart ? w.wv_b : w.wkv_b).weight;
+}
 
 /// The vectors of a and b `[T, n, …]` next to each other.
 Tensor join(Pass& p, const Tensor& a, const Tensor& b) {
@@ -44,8 +48,8 @@ Tensor rotated(Pass& p, const Config& c, const SublayerInput& in, const Tensor& 
 /// `[T, H, nope + rot]`, after RoPE.
 Tensor queries(Pass& p, BlockSite at, const Config& c, const LatentAttentionParams& w, const SublayerInput& in) {
   const Shape shape{in.normed.rows(), c.n_heads, c.query_dim()};
-  const Tensor x = c.q_rank ? norm(p, at(kQLatentNorm), c.latent_norm, w.q_norm, linear(p, w.wq_a, in.normed))
-                            : in.normed;
+  const Tensor x =
+      c.q_rank ? norm(p, at(kQLatentNorm), c.latent_norm, w.q_norm, linear(p, w.wq_a, in.normed)) : in.normed;
   const AddedSite added{at(AttentionSite::lora_q), shape};
   const Tensor q = linear(p, c.q_rank ? w.wq_b : w.wq, x, added).reshaped(shape);
   const Tensor end = p.tap(at(LatentSite::rot_q), rotated(p, c, in, q, c.nope_dim));
@@ -103,8 +107,8 @@ Tensor forward(Pass& p, BlockSite at, const Config& c, const LatentAttentionPara
     append(p, at, sources);
     return {};
   }
-  const Tensor absorbed = join(p, heads_rows(p, key_weight(c, w), c.key_rows(true), q),
-                               part_of_heads(p, q, c.nope_dim, c.rope.dim));
+  const Tensor absorbed =
+      join(p, heads_rows(p, key_weight(c, w), c.key_rows(true), q), part_of_heads(p, q, c.nope_dim, c.rope.dim));
   const Tensor mixed = attend(p, at, c, {}, absorbed, row, own.c, sources);
   append(p, at, sources);
   const Tensor z = p.tap(at(AttentionSite::z), heads_rows(p, value_weight(c, w), c.value_rows(), mixed));

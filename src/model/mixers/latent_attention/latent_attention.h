@@ -17,10 +17,10 @@
 //                          wo                                     + bias
 //                      out [T, d]
 //
-// The score (K_hᵀ q_n) · c + q_r · r is one dot product over the row [c ; r], c first. Keys and values by head are never
-// formed, neither for prompts nor in training, so the bits of a token do not depend on how its text is divided into
-// passes. A pair of a query and a key costs 2 · rank + rot multiply-adds for each head, instead of nope + rot + dv.
-// Sources: DeepSeek-AI 2024 (DeepSeek-V2, section 2.1); transformers, models/deepseek_v3.
+// The score (K_hᵀ q_n) · c + q_r · r is one dot product over the row [c ; r], c first. Keys and values by head are
+// never formed, neither for prompts nor in training, so the bits of a token do not depend on how its text is divided
+// into passes. A pair of a query and a key costs 2 · rank + rot multiply-adds for each head, instead of nope + rot +
+// dv. Sources: DeepSeek-AI 2024 (DeepSeek-V2, section 2.1); transformers, models/deepseek_v3.
 #pragma once
 
 #include "model/mixers/latent_attention/sites.h"
@@ -55,9 +55,9 @@ struct LatentAttentionConfig : AttendConfig {
   RopeConfig rope{};                     ///< Of rope.dim more elements of a query, and of the one rotated key.
   bool rope_pairs = false;               ///< The pairs of RoPE are neighbours in the weights, and halves after it.
   NormConfig latent_norm{};
-  bool down_bias = false;    ///< Of wq_a and wkv_a.
-  bool out_bias = false;     ///< Of wo.
-  bool keys_apart = false;   ///< wk_b and wv_b instead of wkv_b.
+  bool down_bias = false;   ///< Of wq_a and wkv_a.
+  bool out_bias = false;    ///< Of wo.
+  bool keys_apart = false;  ///< wk_b and wv_b instead of wkv_b.
 
   std::int64_t query_dim() const { return nope_dim + rope.dim; }
   /// The rows of wkv_b, or of wk_b and wv_b, that belong to a head. `of_queries`: to multiply queries by K_hᵀ.

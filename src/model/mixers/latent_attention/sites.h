@@ -33,11 +33,7 @@ inline constexpr auto kLatentSites = [] {
   using namespace dims;
   return std::to_array<SiteInfo>({
       {SitePlace::mixer, kDefault, "attn.q_latent_norm.hook_scale", {T, one}, "the divisor of the latent of queries"},
-      {SitePlace::mixer,
-       kDefault,
-       "attn.q_latent_norm.hook_normalized",
-       {T, rank_q},
-       "normalized, before the weight"},
+      {SitePlace::mixer, kDefault, "attn.q_latent_norm.hook_normalized", {T, rank_q}, "normalized, before the weight"},
       {SitePlace::mixer, kDefault, "attn.hook_q_latent", {T, rank_q}, "the latent of queries, after its norm"},
       {SitePlace::mixer, kDefault, "attn.hook_rot_q", {T, H, rot}, "the rotated part of the queries, after RoPE"},
       {SitePlace::mixer, kDefault, "attn.hook_q", {T, H, nope_rot}, "queries of latent attention, after RoPE"},
