@@ -56,6 +56,8 @@ struct GgufArchitecture {
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
+/// The list with the architectures that have latent attention.
+std::vector<GgufArchitecture> with_latent_attention(std::vector<GgufArchitecture> all);
 /// The architecture of a file. Throws BadCheckpoint if the file names none, Unsupported for an unknown one.
 const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
 /// All keys of an architecture: the shared ones and its own.
