@@ -42,15 +42,19 @@ const std::map<std::string, std::string> kRefused = {
     {"gemma3", "blocks.0.attention.score_scale"},
     {"gemma3_tables", "blocks.0.attention.score_scale"},
     {"gpt_neox_serial", "blocks.0.attention."},
-    {"qwen3_moe", "blocks.1: mlp and experts"},    // in GGUF all layers have experts
-    {"cohere2_layer_types", "attention.window"},   // every fourth layer is full, or every n-th by a key
-    {"exaone4", "the layers that have a window"},  // llama.cpp derives them from the number of layers
-    {"dots1", "the number of K/V heads"},          // llama.cpp expects as many as query heads
-    {"ernie4_5_moe", "router.min"},                // no key for it
-    {"gpt_oss", "clamped_swiglu.limit"},           // llama.cpp assumes that of the published models
-    {"llama4", "blocks.0: experts and mlp"},       // experts in every n-th layer, by a key
-    {"internlm3", "attention.rope."},              // no key for it
-    {"mpt", "blocks.0.attention.score_scale"},     //
+    {"qwen3_moe", "blocks.1: mlp and experts"},          // in GGUF all layers have experts
+    {"cohere2_layer_types", "attention.window"},         // every fourth layer is full, or every n-th by a key
+    {"exaone4", "the layers that have a window"},        // llama.cpp derives them from the number of layers
+    {"dots1", "the number of K/V heads"},                // llama.cpp expects as many as query heads
+    {"ernie4_5_moe", "router.min"},                      // no key for it
+    {"gpt_oss", "clamped_swiglu.limit"},                 // llama.cpp assumes that of the published models
+    {"llama4", "blocks.0: experts and mlp"},             // experts in every n-th layer, by a key
+    {"internlm3", "attention.rope."},                    // no key for it
+    {"mpt", "blocks.0.attention.score_scale"},           //
+    {"deepseek_v3", "latent_attention.rope.magnitude"},  // llama.cpp derives it from the scale of scores
+    {"deepseek_v2", "the rank of a group of experts"},   // llama.cpp ranks them by the two largest scores
+    {"glm4_moe_lite", "latent_attention.rope_pairs"},    // no key for it
+    {"minicpm3", "embedding_scale"},                     // a constant of the architecture
 };
 
 /// A part of the message that refuses `golden`, or empty if it can be written as GGUF.
@@ -69,11 +73,11 @@ void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
   const std::vector<std::int32_t> ids = ids_for(*gguf.model);
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
-  const auto &before = attention_of(original.model->config(), 0)->rope,
-             &after = attention_of(gguf.model->config(), 0)->rope;
+  const RopeConfig *const before = rope_of(original.model->config().blocks[0]), *const after = rope_of(
+                                                                                    gguf.model->config().blocks[0]);
   // If the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of an
   // angle is large. Otherwise the bits are the same.
-  const bool is_permuted = before && before->layout != after->layout;
+  const bool is_permuted = before != nullptr && before->layout != after->layout;
   EXPECT_TRUE(is_permuted ? difference(ours, reference) <= 2e-6F : same_bits(ours, reference));
 }
 
@@ -124,6 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
                    {"beta_fast", 4.0},
                    {"mscale", 2.0},
                    {"mscale_all_dim", 0.5}}}}},
+        Changed{"deepseek_v2", {{"topk_method", "greedy"}}},
+        Changed{"minicpm3", {{"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 256}}},
         Changed{"starcoder2", {{"sliding_window", nullptr}}}, Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
         Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}}, Changed{"phi3_short", {{"rope_scaling", nullptr}}},
         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),

@@ -66,7 +66,10 @@ TEST(ByHead, SomeRows) {
     };
     for (const std::int64_t rows : {1, 7, 40}) {
       SCOPED_TRACE(std::to_string(rows) + (is_transposed ? " transposed" : ""));
-      check_op({.inputs = {{rows, kHeads, n_x}}, .weight = {kHeads * kStep, kRank}, .run = run, .formula = formula});
+      check_op({.inputs = {{rows, kHeads, static_cast<std::int64_t>(n_x)}},
+                .weight = {kHeads * kStep, kRank},
+                .run = run,
+                .formula = formula});
     }
   }
 }

@@ -70,8 +70,8 @@ const OwnKey kRopeTheta{"rope_theta", "10000", "base of the frequencies"};
 const OwnKey kRopeFraction{"rope_fraction", "1", "the part of a head that is rotated"};
 const OwnKey kRopeInterleaved{"rope_interleaved", "false", "pairs are neighbours, instead of halves of the head"};
 const OwnKey kRopeReversed{"rope_reversed", "false", sentence_of(RopeConfig(), "reversed")};
-const OwnKey kRopeDim{"rope_dim", "",
-                      "latent attention: elements of a head's query, and of the one key, that are rotated"};
+const OwnKey kRopeDim{"rope_dim", "required with `kv_rank`",
+                      "the rotated elements of a head's query, and of the one key"};
 const OwnKey kNormPlace{"norm_place",
                         "",
                         "of the norms of a sublayer: of its input, its output, both, or of the sum",
@@ -176,8 +176,8 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
 
 /// Latent attention, of which there is no encoder, and no decoder of one.
 LatentAttentionConfig read_latent_attention(ConfigReader& c, const NormConfig& norm, Place as) {
-  if (as != Place::alone) throw Unsupported(c.where(), "kv_rank: latent attention requires a model without an encoder");
-  if (choice(c, kPositions) != 0) throw Unsupported(c.where(), "positions: latent attention requires rope");
+  if (as != Place::alone || choice(c, kPositions) != 0)
+    throw Unsupported(c.where(), "kv_rank: latent attention requires RoPE, and a model without an encoder");
   LatentAttentionConfig attention;
   read_fields(c, attention);
   if (attention.value_dim == 0) attention.value_dim = attention.nope_dim;
@@ -239,8 +239,7 @@ SublayerKinds::Config read_ffn(ConfigReader& c) {
 
 /// The full layers among those with a window.
 void read_window(ConfigReader& c, std::vector<BlockConfig>& blocks) {
-  const auto* const first = find<AttentionConfig>(blocks.front());
-  if (first == nullptr || !first->window) return;
+  if (const auto* const first = find<AttentionConfig>(blocks.front()); first == nullptr || !first->window) return;
   const auto full_every = c.optional_size(kFullEvery.name);
   for (std::size_t i = 0; full_every && i < blocks.size(); ++i) {
     if ((static_cast<std::int64_t>(i) + 1) % *full_every == 0) find<AttentionConfig>(blocks[i])->window.reset();
@@ -411,9 +410,8 @@ std::vector<OwnKeySection> own_config_keys() {
   for (const OwnKey* key : {&kFullEvery, &kQkNorm}) rows.add(*key);
   rows.add(QkNormConfig(), "qk_norm");
   rows.add(QueryScaleConfig(), "query_scale");
-  for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved, &kRopeReversed}) rows.add(*key);
+  for (const OwnKey* key : {&kRopeTheta, &kRopeFraction, &kRopeInterleaved, &kRopeReversed, &kRopeDim}) rows.add(*key);
   rows.add(LatentAttentionConfig());
-  rows.add(kRopeDim);
   rows.add(RelativeBiasConfig(), "relative");
   rows.add(AlibiConfig(), "alibi");
   for (const OwnKey* key : {&kNormPlace, &kParallel}) rows.add(*key);

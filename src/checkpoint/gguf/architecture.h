@@ -60,8 +60,9 @@ struct GgufArchitecture {
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// Those with routers, sinks and scaled queries, which are part of all.
+/// Those with routers, sinks and scaled queries, and those with latent attention, which are part of all.
 std::vector<GgufArchitecture> expert_architectures();
+std::vector<GgufArchitecture> latent_architectures();
 /// Keys that most architectures share, with RMSNorm or with LayerNorm.
 std::vector<GgufKey> rms_and_rope_keys();
 std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps);

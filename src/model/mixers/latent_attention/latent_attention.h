@@ -72,10 +72,11 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"n_heads", "heads of queries", Field::kRequired}, c.n_heads);
   visit(Field{"score_scale", "factor of q · k", "1 / √(nope_dim + rope_dim)"}, c.score_scale);
   visit(Field{"kv_rank", "elements of the latent of keys and values; with this key attention is latent attention",
-              Field::kRequired},
+              "none"},
         c.rank);
   visit(Field{"q_rank", "elements of the latent of queries"}, c.q_rank);
-  visit(Field{"nope_dim", "elements of a head's query and key that are not rotated", Field::kRequired}, c.nope_dim);
+  visit(Field{"nope_dim", "elements of a head's query and key that are not rotated", "required with `kv_rank`"},
+        c.nope_dim);
   visit(Field{"value_dim", "elements of a head's value", "`nope_dim`"}, c.value_dim);
   visit(Field{"rope", "rotary position embedding"}, c.rope);
   visit(Field{"rope_pairs", "the pairs of RoPE are neighbours in the weights, and halves after it"}, c.rope_pairs);
