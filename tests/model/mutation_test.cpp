@@ -50,6 +50,8 @@ const std::set<std::string> kUndetected = {
     "dots1 blocks.experts.router.min",
     "olmoe blocks.experts.router.eps",
     "olmoe blocks.experts.router.min",
+    "deepseek_v2 blocks.experts.router.eps",
+    "deepseek_v2 blocks.experts.router.min",
     "qwen2_moe blocks.experts.router.eps",
     "qwen2_moe blocks.experts.router.min",
     "llama4 blocks.experts.router.eps",
@@ -67,6 +69,11 @@ const std::set<std::string> kUndetected = {
     "gemma4_moe blocks.experts.router.eps",
     "gemma4_moe blocks.experts.router.min",
     "gemma4_moe blocks.experts.router.scale",
+    "deepseek_v3 blocks.experts.router.min",
+    "deepseek_v3 blocks.experts.router.group_rank",
+    "deepseek_v2 blocks.experts.router.group_rank",
+    // Its ramp begins and ends at whole pairs.
+    "deepseek_v2 blocks.latent_attention.rope.scaling.yarn.truncate",
 };
 
 /// Fields that cannot be changed with the parameters of the goldens: sizes, and what none of them has.
