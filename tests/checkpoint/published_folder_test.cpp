@@ -191,16 +191,11 @@ TEST(PublishedFolders, KeysThatSayThatSomethingIsAbsentAreNoError) {
 
 TEST(PublishedFolders, KeysThatTheFamilyDoesNotHaveAreReadAsOffIfTheCallerAllows) {
   const std::tuple<const char*, const char*, Json> cases[] = {
-      {"llama_mha", "add_cross_attention", true},
-      {"llama_mha", "pruned_heads", Json{{"0", {1}}}},
-      {"llama_mha", "rope_interleaved", true},
-      {"falcon", "alibi", true},
-      {"falcon", "num_ln_in_parallel_attn", 2},
-      {"falcon_new", "parallel_attn", false},
-      {"phi3_short", "interpolate_factor", 2},
-      {"starcoder2", "scale_attn_weights", false},
-      {"cohere2", "use_parallel_block", false},
-      {"gemma3", "attn_logit_softcapping", 50.0},
+      {"llama_mha", "add_cross_attention", true}, {"llama_mha", "pruned_heads", Json{{"0", {1}}}},
+      {"llama_mha", "rope_interleaved", true},    {"falcon", "alibi", true},
+      {"falcon", "num_ln_in_parallel_attn", 2},   {"falcon_new", "parallel_attn", false},
+      {"phi3_short", "interpolate_factor", 2},    {"starcoder2", "scale_attn_weights", false},
+      {"cohere2", "use_parallel_block", false},   {"gemma3", "attn_logit_softcapping", 50.0},
   };
   for (const auto& [golden, key, value] : cases) {
     const HostileFolder folder(golden);

@@ -166,11 +166,10 @@ TEST(QuantizedFolders, Mxfp4BecomesTheSameBlocksInAGguf) {
 }
 
 TEST(QuantizedFolders, WeightsAreQuantizedAgainOnlyOnRequest) {
-  const auto folders = fp8_folders("qwen3", {16, 16}), wider = fp8_folders("gemma2", {16, 16});
+  const auto folders = fp8_folders("qwen3", {16, 16}), wider = fp8_folders("llama_mha", {16, 16}, {}, true);
   const Checkpoint quantized = load_checkpoint(folders->quantized.path());
   const std::string out = folders->quantized / "model.gguf";
   ThreadPool pool(2);
-  wider->quantized.edit_json([](Json& config) { config["query_pre_attn_scalar"] = config["head_dim"]; });
   const auto to_q8_0 = [&](bool allow) {
     GgufTypes types(DType::q8_0);
     types.allow_requantize = allow;

@@ -122,25 +122,6 @@ inline bool is_norm_or_router(const std::string& name) {
   return name.find("norm") != name.npos || name.find("router") != name.npos || name.ends_with("mlp.gate.weight");
 }
 
-inline std::unique_ptr<Folders> fp8_folders(const std::string& golden, const Quantizing& how,
-                                            const std::function<bool(const std::string&)>& chosen = {}) {
-  auto folders = std::make_unique<Folders>(golden);
-  const auto change = [&](const HostileFolder& folder, bool quantizes) {
-    edit_tensors(folder, [&](std::map<std::string, StoredTensor>& tensors) {
-      for (const auto& [name, tensor] : std::map(tensors)) {
-        if (tensor.shape.size() < 2 || (chosen ? !chosen(name) : is_norm_or_router(name))) continue;
-        const Fp8 fp8 = quantize(tensor, how, folders->memory);
-        tensors[name] = quantizes ? fp8.codes : fp8.floats;
-        if (quantizes) tensors[name + "_scale_inv"] = fp8.scales;
-      }
-    });
-  };
-  change(folders->quantized, true);
-  change(folders->floats, false);
-  folders->quantized.edit_json([&](Json& config) { config["quantization_config"] = fp8_config(how); });
-  return folders;
-}
-
 /// Fills a folder with random weights in the shapes of a config.
 inline void write_model(const HostileFolder& folder, const Json& config) {
   const TempFolder made;
@@ -167,6 +148,27 @@ inline void widen(const HostileFolder& folder) {
   }
   config.erase("mlp_only_layers");  // GGUF has experts in every layer
   write_model(folder, config);
+}
+
+inline std::unique_ptr<Folders> fp8_folders(const std::string& golden, const Quantizing& how,
+                                            const std::function<bool(const std::string&)>& chosen = {},
+                                            bool is_wide = false) {
+  auto folders = std::make_unique<Folders>(golden);
+  const auto change = [&](const HostileFolder& folder, bool quantizes) {
+    if (is_wide) widen(folder);
+    edit_tensors(folder, [&](std::map<std::string, StoredTensor>& tensors) {
+      for (const auto& [name, tensor] : std::map(tensors)) {
+        if (tensor.shape.size() < 2 || (chosen ? !chosen(name) : is_norm_or_router(name))) continue;
+        const Fp8 fp8 = quantize(tensor, how, folders->memory);
+        tensors[name] = quantizes ? fp8.codes : fp8.floats;
+        if (quantizes) tensors[name + "_scale_inv"] = fp8.scales;
+      }
+    });
+  };
+  change(folders->quantized, true);
+  change(folders->floats, false);
+  folders->quantized.edit_json([&](Json& config) { config["quantization_config"] = fp8_config(how); });
+  return folders;
 }
 
 struct Mxfp4 {
