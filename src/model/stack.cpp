@@ -45,27 +45,20 @@ Tensor run_layer(Pass& p, const Layer& layer, const Tensor& x) {
   return y;
 }
 
-/// Memory for the keys and values of layer `i`, if later layers read them.
-KeyValueRows memory_for_keys(Pass& p, const StackConfig& c, std::size_t i, std::int64_t n_rows) {
-  for (std::size_t layer = i + 1; layer < c.blocks.size(); ++layer) {
-    const AttentionConfig* const reader = attention_of(c, layer);
-    if (reader == nullptr || reader->kv_layer != static_cast<std::int64_t>(i)) continue;
-    const Shape shape{n_rows, reader->n_kv_heads, reader->head_dim};
-    const Tensor k = p.tensor(shape);
-    return {k, p.tensor(shape)};
-  }
-  return {};
-}
-
-/// That of all layers; empty if none reads the keys and values of another.
+/// By layer: memory for the keys and values that later layers read, too; empty if no layer reads those of another.
 std::vector<KeyValueRows> memory_for_keys(Pass& p, const StackConfig& c, std::int64_t n_rows) {
   std::vector<KeyValueRows> all;
-  bool any = false;
-  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
-    all.push_back(memory_for_keys(p, c, i, n_rows));
-    any = any || all.back().k.data != nullptr;
+  for (std::size_t layer = 0; layer < c.blocks.size(); ++layer) {
+    const AttentionConfig* const reader = attention_of(c, layer);
+    if (reader == nullptr || !reader->kv_layer) continue;
+    all.resize(c.blocks.size());
+    KeyValueRows& read = all[static_cast<std::size_t>(*reader->kv_layer)];
+    if (read.k.data != nullptr) continue;
+    const Shape shape{n_rows, reader->n_kv_heads, reader->head_dim};
+    read.k = p.tensor(shape);
+    read.v = p.tensor(shape);
   }
-  return any ? all : std::vector<KeyValueRows>();
+  return all;
 }
 
 /// Records values that were computed without the tape as inputs of the ops to come.
@@ -98,7 +91,10 @@ Tensor run_recomputed(Pass& p, const Layer& layer, const Tensor& x, std::int64_t
     const Exchanged recomputing(p.training.recomputing, true);
     const std::size_t mark = p.training.tape->mark();
     StackContext again = context;
-    if (kept.k.data != nullptr) again.shared[i] = memory_for_keys(p, layer.c, i, x.rows());
+    if (kept.k.data != nullptr) {
+      again.shared[i].k = p.tensor(kept.k.shape);
+      again.shared[i].v = p.tensor(kept.v.shape);
+    }
     const Tensor made = run_layer(p, {layer.at, layer.c, layer.w, again}, x);
     give_gradient(p, y, made);
     if (kept.k.data != nullptr) {
