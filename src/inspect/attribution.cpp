@@ -173,6 +173,12 @@ std::vector<Part> embedding_of(const Model& model, const PositionValues& values)
   return parts;
 }
 
+/// Whether what the heads of a layer's own attention write is z times a gate.
+bool is_gated(const Model& model, const BlockSite& at) {
+  const AttentionConfig* const attention = attention_of(model.config(), static_cast<std::size_t>(at.layer));
+  return attention != nullptr && attention->out_gate && !at.cross;
+}
+
 /// The sites whose values make up the attribution.
 std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   const ModelConfig& config = model.config();
@@ -182,6 +188,7 @@ std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   for (const Branch& s : branches_of(model)) {
     const bool splits = by_head && s.wo != nullptr;
     sites.push_back(s.at(splits ? AttentionSite::z : s.out));
+    if (splits && is_gated(model, s.at)) sites.push_back(s.at(AttentionSite::gate));
     if (splits && s.norms->post) sites.push_back(s.post.scale);
     if (s.norms->sum) sites.push_back(s.sum.scale);
   }
@@ -208,21 +215,28 @@ const Param& unembedding(const Model& model) {
   return model.config().head.tied ? model.params().embed : model.params().unembed.weight;
 }
 
-/// Adds the row of the value at a site to `values`; of z, what each head writes.
+/// Adds the row of the value at a site to `values`; of z, or of the gate that follows it, what each head writes.
 void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId& id, const Tensor& row,
              PositionValues& values) {
   if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, row, values);
-  if (id.site != AttentionSite::z) return values.add(id, row);
+  const BlockSite at{id.layer, id.stack, id.cross};
+  const bool is_gate = id.site == AttentionSite::gate;
+  if (!is_gate && (id.site != AttentionSite::z || is_gated(model, at))) return values.add(id, row);
   const std::vector<std::int64_t> number = {position};
   const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
   const ArenaScope scope(pass.arena);
-  const BlockSite at{id.layer, id.stack, id.cross};
   const auto layer = static_cast<std::size_t>(id.layer);
+  Tensor of_heads = row;
+  if (is_gate) {
+    const Vector& z = values[at(AttentionSite::z)];
+    of_heads = pass.tensor(row.shape);
+    for (std::size_t i = 0; i < z.size(); ++i) of_heads.data[i] = static_cast<float>(z[i]) * row.data[i];
+  }
   const std::vector<Sublayer>& sublayers = model.config().blocks[layer].sublayers;
   for (std::size_t i = 0; i < sublayers.size(); ++i) {
     const LinearParams* const wo = output_of_heads(sublayers[i], model.params().blocks[layer].sublayers[i]);
     if (wo == nullptr || names_of(sublayers[i]).is_cross != id.cross) continue;
-    values.add(at(AttentionSite::result), heads_out(pass, *wo, row));
+    values.add(at(AttentionSite::result), heads_out(pass, *wo, of_heads));
   }
 }
 

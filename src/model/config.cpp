@@ -127,7 +127,8 @@ void check_shared_keys(std::string_view where, const StackConfig& config) {
     const bool is_earlier = from >= 0 && static_cast<std::size_t>(from) < i;
     const AttentionConfig* const source = is_earlier ? attention_of(config, static_cast<std::size_t>(from)) : nullptr;
     const bool fits = source != nullptr && !source->kv_layer && source->window == own->window &&
-                      source->n_kv_heads == own->n_kv_heads && source->head_dim == own->head_dim;
+                      source->n_kv_heads == own->n_kv_heads && source->head_dim == own->head_dim &&
+                      source->width_of_values() == own->width_of_values();
     if (fits) continue;
     throw BadInput(where,
                    "layer {} reads the keys and values of layer {}: expected an earlier layer with its own, and with "

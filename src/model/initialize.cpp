@@ -77,8 +77,8 @@ InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::str
   using Scheme = InitOptions::Scheme;
   if (shape.rank() == 1) {
     if (is_factor(name)) return {1.0};
-    if (name.ends_with(".xielu_alpha_p.weight")) return {std::log(std::expm1(0.8))};  // curvatures of 0.8 and 0.8
-    if (name.ends_with(".xielu_alpha_n.weight")) return {std::log(std::expm1(0.3))};
+    if (name.ends_with(".xielu_alpha_p.weight")) return {0.2033823208110246};   // softplus: 0.8
+    if (name.ends_with(".xielu_alpha_n.weight")) return {-1.0502256128148468};  // softplus: 0.3
     if (name.ends_with(".xielu_beta.weight")) return {0.5};
     if (name.ends_with(".xielu_eps.weight")) return {-1e-6};
     const NormConfig* const norm = norm_of_weight(norms, name);

@@ -54,9 +54,8 @@ std::vector<KeyValueRows> memory_for_keys(Pass& p, const StackConfig& c, std::in
     all.resize(c.blocks.size());
     KeyValueRows& read = all[static_cast<std::size_t>(*reader->kv_layer)];
     if (read.k.data != nullptr) continue;
-    const Shape shape{n_rows, reader->n_kv_heads, reader->head_dim};
-    read.k = p.tensor(shape);
-    read.v = p.tensor(shape);
+    read.k = p.tensor({n_rows, reader->n_kv_heads, reader->head_dim});
+    read.v = p.tensor({n_rows, reader->n_kv_heads, reader->width_of_values()});
   }
   return all;
 }

@@ -385,7 +385,7 @@ void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>
 
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
               const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias, const Param* sink_scores) {
-  const Tensor z = p.tensor({q.rows(), c.n_heads, v.data != nullptr ? v.shape[2] : c.width_of_values()});
+  const Tensor z = p.tensor({q.rows(), c.n_heads, c.width_of_values()});
   Sinks sinks;
   if (c.sink) sinks = {sink_scores, p.vector(*sink_scores), p.tensor({q.rows(), c.n_heads})};
   const auto n_segments = static_cast<int>(sources.size());

@@ -42,15 +42,15 @@ struct Heads {
 };
 
 OpDescription::Elements score_elements(const OpView& v, std::int64_t i) {
-  const Heads n{v, v.input(0).last_size()};
+  const Heads n{v, v.config<AttendConfig>().head_dim};
   return {of_input(0, n.query(i), n.dh), of_input(1, n.key(i), n.dh)};
 }
 Cell score_cell(const OpView& v, std::int64_t i) {
-  const Heads n{v, v.input(0).last_size()};
+  const Heads n{v, v.config<AttendConfig>().head_dim};
   return n.over_elements(v.input(0), v.input(1), i) * Arithmetic(n.c.score_scale);
 }
 Cell score_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Heads n{v, v.input(0).last_size()};
+  const Heads n{v, v.config<AttendConfig>().head_dim};
   return Arithmetic(n.c.score_scale) *
          (k == 0 ? n.over_keys(v.gradient(), v.input(1), i) : n.over_queries(v.gradient(), v.input(0), i));
 }
@@ -84,14 +84,14 @@ OpDescription::Elements softmax_elements(const OpView& v, std::int64_t i) {
 }
 
 OpDescription::Elements mix_elements(const OpView& v, std::int64_t i) {
-  const Heads n{v, v.output().last_size()};
+  const Heads n{v, v.config<AttendConfig>().width_of_values()};
   return {of_input(0, n.strip(i), n.T), of_input(1, n.column(i), n.T, n.K * n.dh)};
 }
 Cell mix_cell(const OpView& v, std::int64_t i) {
-  return Heads{v, v.output().last_size()}.over_keys(v.input(0), v.input(1), i);
+  return Heads{v, v.config<AttendConfig>().width_of_values()}.over_keys(v.input(0), v.input(1), i);
 }
 Cell mix_gradient_cell(const OpView& v, std::size_t k, std::int64_t i) {
-  const Heads n{v, v.output().last_size()};
+  const Heads n{v, v.config<AttendConfig>().width_of_values()};
   return k == 0 ? n.over_elements(v.gradient(), v.input(1), i) : n.over_queries(v.input(0), v.gradient(), i);
 }
 

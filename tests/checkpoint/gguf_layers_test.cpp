@@ -3,6 +3,8 @@
 
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf_support.h"
+#include "checkpoint/hostile_folder.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "model/norms.h"
@@ -46,6 +48,19 @@ TEST(GgufConfig, SharedKeysAreThoseThatLlamaCppAssumes) {
   EXPECT_EQ(architecture.misread(config), "");
   find<AttentionConfig>(config.blocks[4])->kv_layer = 0;
   EXPECT_EQ(architecture.misread(config), "the layers whose keys and values others read");
+}
+
+TEST(Gguf, WeightsThatTheTypeCannotHoldAreRefused) {
+  const HostileFolder source("llama_mha");
+  const float large = 70000.0F;
+  source.poke("model.layers.1.mlp.up_proj.weight", 8, {reinterpret_cast<const char*>(&large), sizeof large});
+  const TempFolder folder;
+  const std::string path = folder / "model.gguf";
+  const Checkpoint original = load_checkpoint(source.path());
+  const std::string message = message_of<BadInput>([&] { through_gguf(original, DType::f16, path); });
+  expect_all_in(message, {path, "blk.1.ffn_up.weight", "f16"});
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(message_of<Error>([&] { through_gguf(original, DType::bf16, path); }), "");
 }
 
 }  // namespace

@@ -450,18 +450,5 @@ TEST(Gguf, RowsThatAreNotWholeBlocksAreF16) {
   EXPECT_EQ(types.at("blocks.0.ln1.weight"), DType::f32);
 }
 
-TEST(Gguf, WeightsThatTheTypeCannotHoldAreRefused) {
-  const HostileFolder source("llama_mha");
-  const float large = 70000.0F;
-  source.poke("model.layers.1.mlp.up_proj.weight", 8, {reinterpret_cast<const char*>(&large), sizeof large});
-  const TempFolder folder;
-  const std::string path = folder / "model.gguf";
-  const Checkpoint original = load_checkpoint(source.path());
-  const std::string message = message_of<BadInput>([&] { through_gguf(original, DType::f16, path); });
-  expect_all_in(message, {path, "blk.1.ffn_up.weight", "f16"});
-  EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_EQ(message_of<Error>([&] { through_gguf(original, DType::bf16, path); }), "");
-}
-
 }  // namespace
 }  // namespace vitrine::test

@@ -76,7 +76,7 @@ TEST(QuantizedFolders, ArbitraryBytesAreReadOrReported) {
 
 TEST(QuantizedFolders, RowsThatAreInterleavedByHeadAreRefused) {
   const auto folders = fp8_folders("gpt_neox", {16, 16});
-  expect_all_in(refusal(folders->quantized.path()), {"query_key_value", "interleaved by head"});
+  expect_all_in(refusal(folders->quantized.path()), {"query_key_value", "interleaved"});
 }
 
 std::string config_refusal(const Json& quantization, const LoadOptions& options = {}) {

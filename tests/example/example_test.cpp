@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
+#include <regex>
 #include <set>
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "example/interval.h"
 #include "inspect/layout.h"
+#include "model/count.h"
 #include "support/data.h"
 #include "support/run.h"
 
@@ -347,13 +350,18 @@ TEST_P(ExampleOfEveryFamily, ItsGradientsAreSlopesAndItsArithmeticHolds) {
   const std::string path = goldens() + "/" + GetParam() + "/config.json";
   const Json json = read_json_file(path);
   const ModelConfig config = read_model_config(family_of(json, path), json, path);
-  if (config.head.width || GetParam() == "codegen") {
+  const auto layers = std::views::iota(std::size_t{0}, config.n_layers());
+  const bool has_one_projection = std::ranges::any_of(layers, [&](std::size_t i) {
+    const AttentionConfig* const attention = attention_of(config, i);
+    return attention != nullptr && attention->values_are_keys;
+  });
+  if (config.head.width || has_one_projection || count_params(config) > kMaxParams || GetParam() == "codegen") {
     EXPECT_THROW(random_model(config, path, 1), Error);
     GTEST_SKIP() << "it is refused";
   }
   const ExampleModel model = random_model(config, path, 1);
   ExampleOptions o = options_of({1, 2, 3, 1}, 4);
-  o.lr = 0.05;
+  o.lr = GetParam() == "youtu" ? 0.01 : 0.05;
   o.max_differences = 60;
   const WorkedExample e = work_example(model, o);
   EXPECT_GT(check_cells(e), 50);
@@ -363,7 +371,7 @@ TEST_P(ExampleOfEveryFamily, ItsGradientsAreSlopesAndItsArithmeticHolds) {
   EXPECT_LT(e.loss_after, e.loss);
   RecordProperty("largest", std::to_string(e.differences.largest));
   for (const std::string& text : {example_text(e), example_markdown(e), example_html(e)}) {
-    EXPECT_EQ(text.find("nan"), std::string::npos);
+    EXPECT_FALSE(std::regex_search(text, std::regex("nan(?!ochat)")));
   }
 }
 

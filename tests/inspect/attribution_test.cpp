@@ -117,6 +117,7 @@ TEST_P(AttributionOf, PatchedRunsHaveTheBitsTheyHaveAlone) {
   EXPECT_EQ(static_cast<float>(by_row.corrupted), run.last_logits(corrupted, {})[3]);
   EXPECT_EQ(static_cast<float>(by_row.clean), run.last_logits(run.ids, {})[3]);
 
+  if (attention_of(run.checkpoint.model->config(), 0) == nullptr) return;  // latent attention has no values by head
   const Patch by_head = patch(run.context, run.ids, corrupted, {AttentionSite::v, 3});
   const Value& v = clean.values.at("blocks.0.attn.hook_v");
   const auto row_size = static_cast<std::size_t>(v.shape.count_from(1)), dh = static_cast<std::size_t>(v.shape[2]);

@@ -114,7 +114,9 @@ OpCase values_in_keys(const AttendConfig& c, Taps* taps = nullptr) {
                   v.push_back(i < kValue ? k.back() : 0);  // the reference has values as wide as keys
                 }
               }
-              const auto wide = reference::attend(c, {}, {kRows}, x[0], k, v);
+              AttendConfig as_wide = c;
+              as_wide.value_dim.reset();
+              const auto wide = reference::attend(as_wide, {}, {kRows}, x[0], k, v);
               for (std::size_t i = 0; i < wide.size(); ++i) {
                 if (static_cast<std::int64_t>(i) % c.head_dim < kValue) z.push_back(wide[i]);
               }
@@ -125,7 +127,8 @@ OpCase values_in_keys(const AttendConfig& c, Taps* taps = nullptr) {
 }
 
 TEST(AttendValuesInKeys, MatchTheFormula) {
-  const AttendConfig c{5, 1, 7, 0.4f, {}};
+  AttendConfig c{5, 1, 7, 0.4f, {}};
+  c.value_dim = 4;
   check_op(values_in_keys(c));
   StripTaps taps(AttentionSite::scores);
   check_op(values_in_keys(c, &taps));

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 #include "checkpoint/own_config.h"
+#include "checkpoint/read_fields.h"
 
 namespace vitrine {
 namespace {
@@ -93,61 +94,7 @@ const OwnKey kBridge{"bridge",
                      "token (equal sizes, one direction), or tanh(W [→h ; ←h] + b)",
                      {"copy", "linear"}};
 
-/// The index of the word at `key` in `words`; `otherwise` if the key is absent.
-std::size_t choice(ConfigReader& c, std::string_view key, std::span<const std::string_view> words,
-                   std::size_t otherwise = 0) {
-  const std::string text = c.text_or(key, words[otherwise]);
-  const auto found = std::find(words.begin(), words.end(), text);
-  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  throw Unsupported(c.where(), "{}: expected {}, got \"{}\"", key, fmt::join(words, ", "), text);
-}
 std::size_t choice(ConfigReader& c, const OwnKey& key) { return choice(c, key.name, key.words); }
-
-// Keys of fields
-
-/// `norm_eps` for the field `eps` of a norm; a field `kind` is named like what it is the kind of.
-std::string key_of(std::string_view of, const Field& field) {
-  if (of.empty()) return std::string(field.name);
-  return std::string(of) + (field.name == "kind" ? "" : "_" + std::string(field.name));
-}
-
-/// Whether read_field reads a field of this type.
-template <class T>
-constexpr bool kIsReadable = std::is_arithmetic_v<T> || std::is_enum_v<T> ||
-                             std::is_same_v<T, std::optional<std::int64_t>> || std::is_same_v<T, std::optional<float>>;
-
-/// Reads a field, which keeps its value if its key is absent.
-template <class T>
-void read_field(ConfigReader& c, const std::string& key, const Field& field, T& member) {
-  if constexpr (std::is_same_v<T, bool>) {
-    member = c.flag_or(key, member);
-  } else if constexpr (std::is_same_v<T, std::int64_t>) {
-    const bool may_be_zero = member == 0 && field.otherwise.empty();
-    if (field.otherwise == Field::kRequired || (c.has(key) && !(may_be_zero && c.number_or(key, 0) == 0))) {
-      member = c.size(key);
-    }
-  } else if constexpr (std::is_same_v<T, float>) {
-    member = static_cast<float>(c.number_or(key, static_cast<double>(member)));
-  } else if constexpr (std::is_same_v<T, Activation>) {
-    member = activation_named(c, c.text_or(key, text_of(member)));
-  } else if constexpr (std::is_enum_v<T>) {
-    member = static_cast<T>(choice(c, key, words(member), static_cast<std::size_t>(member)));
-  } else if constexpr (std::is_same_v<T, std::optional<std::int64_t>>) {
-    if (c.has(key)) member = c.size(key);
-  } else if constexpr (std::is_same_v<T, std::optional<float>>) {
-    member = read_softcap(c, key, std::nullopt);
-  }
-}
-
-/// Reads the fields of a config, but not those of configs within it.
-template <HasFields C>
-void read_fields(ConfigReader& c, C& config, std::string_view of = "") {
-  for_each_field(config, [&](const Field& field, auto& member) {
-    if constexpr (kIsReadable<std::remove_cvref_t<decltype(member)>>) {
-      if (field.is_key) read_field(c, key_of(of, field), field, member);
-    }
-  });
-}
 
 enum class Place : std::uint8_t { alone, encoder, decoder };
 
@@ -180,7 +127,7 @@ LatentAttentionConfig read_latent_attention(ConfigReader& c, const NormConfig& n
     throw Unsupported(c.where(), "kv_rank: latent attention requires RoPE, and a model without an encoder");
   LatentAttentionConfig attention;
   read_fields(c, attention);
-  if (attention.value_dim == 0) attention.value_dim = attention.nope_dim;
+  if (attention.head_value_dim == 0) attention.head_value_dim = attention.nope_dim;
   const std::int64_t dim = c.size(kRopeDim.name, kMaxHeadDim);
   attention.rope =
       make_rope(c.positive_or(kRopeTheta.name, RopeConfig().theta), dim, RopeConfig::Layout::halves, std::monostate{});

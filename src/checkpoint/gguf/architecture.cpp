@@ -1,7 +1,6 @@
 #include "checkpoint/gguf/architecture.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "checkpoint/gguf/layer_kinds.h"
@@ -148,15 +147,6 @@ std::string_view exaone4_windows(const ModelConfig& config) {
   return {};
 }
 
-/// The score of experts: 2 is the sigmoid, which is the family's only one.
-void complete_minimax_m2(Json& config, const StoredTensors& tensors) {
-  if (config["expert_gating_func"] != 2) {
-    throw Unsupported(tensors.where, "minimax-m2.expert_gating_func: expected 2 (sigmoid), got {}",
-                      config["expert_gating_func"].dump());
-  }
-  config.erase("expert_gating_func");
-}
-
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -270,12 +260,6 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .chosen_by = "attention.sliding_window",
        .misread = any_bias},
       {.name = "olmoe", .family = "olmoe", .keys = with(rms_and_rope_keys(), expert_keys({})), .misread = any_bias},
-      {.name = "minimax-m2",
-       .family = "minimax_m2",
-       .keys = with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true},
-                                                      {"expert_gating_func", "expert_gating_func", Kind::size, true}})),
-       .rotary_fraction = "partial_rotary_factor",
-       .complete = complete_minimax_m2},
       {.name = "seed_oss",
        .family = "seed_oss",
        .keys = rms_and_rope_keys(),

@@ -124,13 +124,23 @@ void complete_mistral3(Json& config, const StoredTensors&) {
   if (!config.contains("rope_scaling")) return;
   Json& table = config["rope_parameters"] = config["rope_scaling"];
   config.erase("rope_scaling");
-  for (const char* key : {"rope_theta", "llama_4_scaling_beta"}) {
-    if (config.contains(key)) table[key] = config[key];
-    config.erase(key);
+  for (const auto& [key, ours] :
+       {std::pair("rope_theta", "rope_theta"), std::pair("llama_4_scaling_beta", "query_scale_beta")}) {
+    if (config.contains(ours)) table[key] = config[ours];
+    config.erase(ours);
   }
   if (!config.contains("mscale_all_dim")) return;
   table["mscale"] = table["mscale_all_dim"] = config["mscale_all_dim"];
   config.erase("mscale_all_dim");
+}
+
+/// The score of experts: 2 is the sigmoid, which is the family's only one.
+void complete_minimax_m2(Json& config, const StoredTensors& tensors) {
+  if (config["expert_gating_func"] != 2) {
+    throw Unsupported(tensors.where, "minimax-m2.expert_gating_func: expected 2 (sigmoid), got {}",
+                      config["expert_gating_func"].dump());
+  }
+  config.erase("expert_gating_func");
 }
 
 // What llama.cpp leaves out or assumes
@@ -214,9 +224,17 @@ std::vector<GgufArchitecture> expert_architectures() {
       {.name = "mistral3",
        .family = "ministral3",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with_keys(common, {{"attention.temperature_scale", "llama_4_scaling_beta", Kind::number},
+       .keys = with_keys(common, {{"attention.temperature_scale", "query_scale_beta", Kind::number},
                                   {"rope.scaling.yarn_log_multiplier", "mscale_all_dim", Kind::number}}),
        .complete = complete_mistral3},
+      {.name = "minimax-m2",
+       .family = "minimax_m2",
+       .keys = with_keys(common, {{"expert_count", "n_experts", Kind::size, true},
+                                  {"expert_used_count", "top_k", Kind::size, true},
+                                  {"expert_feed_forward_length", "d_ff_expert", Kind::size, true},
+                                  {"expert_gating_func", "expert_gating_func", Kind::size, true}}),
+       .rotary_fraction = "partial_rotary_factor",
+       .complete = complete_minimax_m2},
       {.name = "gpt-oss",
        .family = "gpt_oss",
        .keys =

@@ -255,7 +255,11 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   const auto full = [&](std::string_view name) { return std::string(architecture.name) + "." + std::string(name); };
   const auto add_size = [&](std::string_view name, auto n) { keys.add(full(name), static_cast<std::uint32_t>(n)); };
   const auto add_number = [&](std::string_view name, double x) { keys.add(full(name), static_cast<float>(x)); };
-  for (const GgufKey& key : gguf_keys(architecture)) {
+  const std::vector<GgufKey> own = gguf_keys(architecture);
+  const auto has = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(), [&](const GgufKey& key) { return key.name == name; });
+  };
+  for (const GgufKey& key : own) {
     if (key.kind == GgufKey::Kind::layer_flags) {
       keys.add(full(key.name), layers_with_window(config));
       continue;
@@ -276,8 +280,10 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    if (key.word == "head_dim") {
-      add_size("attention.value_length", value_of(config, "value_dim").value_or(*value));
+    if (key.name == "attention.key_length" && !has("attention.value_length")) {
+      const AttentionConfig* const attention = attention_of(config, 0);
+      add_size("attention.value_length",
+               attention != nullptr && attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
     }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
   }
@@ -285,10 +291,6 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
-  const std::vector<GgufKey> own = gguf_keys(architecture);
-  const auto has = [&](std::string_view name) {
-    return std::any_of(own.begin(), own.end(), [&](const GgufKey& key) { return key.name == name; });
-  };
   if (!has("rope.dimension_count")) add_size("rope.dimension_count", rope->dim);
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
@@ -303,7 +305,8 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    if (rope->magnitude != static_cast<float>(proposed) && !has("rope.scaling.yarn_log_multiplier")) {
+    const bool is_latent = attention_of(config, 0) == nullptr;  // it has the magnitude by the scale of its scores
+    if (rope->magnitude != static_cast<float>(proposed) && !is_latent) {
       add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
     }
     if (ramp->beta_fast != 32) add_number("rope.scaling.yarn_beta_fast", ramp->beta_fast);

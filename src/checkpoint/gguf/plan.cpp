@@ -92,7 +92,7 @@ class Planner {
       tensors.push_back(std::move(tensor));
     };
     add_part(kKeysByHead, c.key_rows(true), c.rank, c.nope_dim);
-    add_part(kValuesByHead, c.value_rows(), c.value_dim, c.rank);
+    add_part(kValuesByHead, c.value_rows(), c.head_value_dim, c.rank);
     ++used_;
   }
 

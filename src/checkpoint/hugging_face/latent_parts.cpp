@@ -36,9 +36,9 @@ ModelConfig read_latent_decoder(ConfigReader& c, DecoderKeys keys, const LatentK
   attention.rank = c.size_or("kv_lora_rank", latent.rank);
   attention.q_rank = c.contains("q_lora_rank") ? c.optional_size("q_lora_rank") : latent.q_rank;
   attention.nope_dim = c.size_or("qk_nope_head_dim", latent.nope_dim);
-  attention.value_dim = c.has("v_head_dim") || latent.value_dim
-                            ? c.size_or("v_head_dim", latent.value_dim.value_or(0))
-                            : read_head_dim(c, "v_head_dim", model.d_model, attention.n_heads);
+  attention.head_value_dim = c.has("v_head_dim") || latent.value_dim
+                                 ? c.size_or("v_head_dim", latent.value_dim.value_or(0))
+                                 : read_head_dim(c, "v_head_dim", model.d_model, attention.n_heads);
   attention.rope = read_rope(c, c.size_or("qk_rope_head_dim", latent.rope_dim), model.max_seq_len, keys.rope);
   model.max_seq_len = stretched_context(model.max_seq_len, attention.rope);
   attention.rope_pairs = latent.pairs && c.flag_or("rope_interleave", true);

@@ -243,7 +243,7 @@ std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word)
   if (word == "head_dim") return static_cast<double>(c.head_dim);
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
-  if (word == "llama_4_scaling_beta" && c.query_scale) return c.query_scale->beta;
+  if (word == "query_scale_beta" && c.query_scale) return c.query_scale->beta;
   if (word == "clip_qkv" && c.qkv_clip) return *c.qkv_clip;
   if (word == "alibi_bias_max" && c.alibi) return c.alibi->max_bias;
   return {};

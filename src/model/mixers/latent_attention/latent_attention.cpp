@@ -15,12 +15,12 @@ namespace vitrine {
 
 HeadRows LatentAttentionConfig::key_rows(bool of_queries) const {
   if (keys_apart) return {rank, 0, rank, !of_queries};
-  return {nope_dim + value_dim, 0, nope_dim, of_queries};
+  return {nope_dim + head_value_dim, 0, nope_dim, of_queries};
 }
 
 HeadRows LatentAttentionConfig::value_rows() const {
-  if (keys_apart) return {value_dim, 0, value_dim};
-  return {nope_dim + value_dim, nope_dim, value_dim};
+  if (keys_apart) return {head_value_dim, 0, head_value_dim};
+  return {nope_dim + head_value_dim, nope_dim, head_value_dim};
 }
 
 namespace {
@@ -114,7 +114,8 @@ Tensor forward(Pass& p, BlockSite at, const Config& c, const LatentAttentionPara
   append(p, at, sources);
   const Tensor z = p.tap(at(AttentionSite::z), heads_rows(p, value_weight(c, w), c.value_rows(), mixed));
   const std::int64_t width = w.wo.weight.shape[1];  // of all heads, also in a split
-  const Tensor all = p.whole(z, width, {Parts::Of::heads, at}).reshaped({z.rows(), width / c.value_dim, c.value_dim});
+  const Tensor all =
+      p.whole(z, width, {Parts::Of::heads, at}).reshaped({z.rows(), width / c.head_value_dim, c.head_value_dim});
   return p.tap(at(AttentionSite::attn_proj), p.whole(project_out(p, at, w.wo, all), in.normed.row_size()));
 }
 
@@ -123,17 +124,17 @@ void check(std::string_view where, const Config& c) {
   check_size(where, "kv_rank", c.rank);
   if (c.q_rank) check_size(where, "q_rank", *c.q_rank);
   check_size(where, "nope_dim", c.nope_dim);
-  check_size(where, "value_dim", c.value_dim);
+  check_size(where, "value_dim", c.head_value_dim);
   check_size(where, "rope dim", c.rope.dim);
   if (c.rope.dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope.dim);
   check_number(where, "rope magnitude", c.rope.magnitude);
   check_number(where, "score_scale", c.score_scale);
   check_frequencies(where, c.rope.frequency);
   check_norm(where, "the norm of the latents", c.latent_norm);
-  for (const std::int64_t size : {c.rank + c.rope.dim, c.query_dim() + c.value_dim}) {
+  for (const std::int64_t size : {c.rank + c.rope.dim, c.query_dim() + c.head_value_dim}) {
     check_size(where, "n_heads × its elements", checked_mul(c.n_heads, size).value_or(-1));
   }
-  if (c.n_kv_heads != 1 || c.head_dim != c.rank + c.rope.dim || c.softcap || c.alibi) {
+  if (c.n_kv_heads != 1 || c.head_dim != c.rank + c.rope.dim || c.value_dim != c.rank || c.softcap || c.alibi) {
     throw BadInput(where, "expected one K/V head of kv_rank + rope dim ({}) elements, got {} of {}",
                    c.rank + c.rope.dim, c.n_kv_heads, c.head_dim);
   }
@@ -152,11 +153,11 @@ void list_params(ParamList& list, const std::string& at, const Config& c, Latent
   list.norm(w.kv_norm, at + ".kv_latent_norm", c.latent_norm, c.rank);
   if (c.keys_apart) {
     list.linear(w.wk_b, at + ".wk_b", c.n_heads * c.rank, c.nope_dim, false);
-    list.linear(w.wv_b, at + ".wv_b", c.n_heads * c.value_dim, c.rank, false);
+    list.linear(w.wv_b, at + ".wv_b", c.n_heads * c.head_value_dim, c.rank, false);
   } else {
-    list.linear(w.wkv_b, at + ".wkv_b", c.n_heads * (c.nope_dim + c.value_dim), c.rank, false);
+    list.linear(w.wkv_b, at + ".wkv_b", c.n_heads * (c.nope_dim + c.head_value_dim), c.rank, false);
   }
-  list.linear(w.wo, at + ".wo", d.stream, c.n_heads * c.value_dim, c.out_bias);
+  list.linear(w.wo, at + ".wo", d.stream, c.n_heads * c.head_value_dim, c.out_bias);
 }
 
 namespace {
@@ -186,7 +187,7 @@ std::optional<double> gguf_word(const Config& c, std::string_view word) {
   if (word == "rope_dim") return number(c.rope.dim);
   if (word == "row_length") return number(c.head_dim);
   if (word == "key_length") return number(c.query_dim());
-  if (word == "value_length") return number(c.value_dim);
+  if (word == "value_length") return number(c.head_value_dim);
   if (word == "yarn_log_multiplier") return yarn_log_multiplier(c);
   return {};
 }

@@ -51,7 +51,7 @@ struct LatentAttentionConfig : AttendConfig {
   std::int64_t rank = 0;                 ///< Elements of the latent of keys and values.
   std::optional<std::int64_t> q_rank{};  ///< Of that of queries; absent: there is none.
   std::int64_t nope_dim = 0;             ///< Elements of a head's query and key that are not rotated.
-  std::int64_t value_dim = 0;            ///< Elements of a head's value.
+  std::int64_t head_value_dim = 0;       ///< Elements of a head's value; value_dim is that of what attention sums.
   RopeConfig rope{};                     ///< Of rope.dim more elements of a query, and of the one rotated key.
   bool rope_pairs = false;               ///< The pairs of RoPE are neighbours in the weights, and halves after it.
   NormConfig latent_norm{};
@@ -77,7 +77,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"q_rank", "elements of the latent of queries"}, c.q_rank);
   visit(Field{"nope_dim", "elements of a head's query and key that are not rotated", "required with `kv_rank`"},
         c.nope_dim);
-  visit(Field{"value_dim", "elements of a head's value", "`nope_dim`"}, c.value_dim);
+  visit(Field{"value_dim", "elements of a head's value", "`nope_dim`"}, c.head_value_dim);
   visit(Field{"rope", "rotary position embedding"}, c.rope);
   visit(Field{"rope_pairs", "the pairs of RoPE are neighbours in the weights, and halves after it"}, c.rope_pairs);
   visit(Field{"latent_norm", "the norm of the latents"}, c.latent_norm);
@@ -86,10 +86,11 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"keys_apart", "keys and values have weights of their own, as in GGUF", {}, false}, c.keys_apart);
 }
 
-/// Sets what follows from the other fields: n_kv_heads and head_dim.
+/// Sets what follows from the other fields: n_kv_heads, head_dim and value_dim.
 inline void set_row(LatentAttentionConfig& c) {
   c.n_kv_heads = 1;
   c.head_dim = c.rank + c.rope.dim;
+  c.value_dim = c.rank;
 }
 
 constexpr SublayerNames names_of(const LatentAttentionConfig&) {
