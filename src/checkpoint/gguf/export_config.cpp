@@ -280,10 +280,9 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    if (key.name == "attention.key_length" && !has("attention.value_length")) {
-      const AttentionConfig* const attention = attention_of(config, 0);
-      add_size("attention.value_length",
-               attention != nullptr && attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
+    const AttentionConfig* const attention = attention_of(config, 0);
+    if (key.name == "attention.key_length" && attention != nullptr && !has("attention.value_length")) {
+      add_size("attention.value_length", attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
     }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
   }
