@@ -63,7 +63,7 @@ model=whole/last
 text='abcabdabe'
 
 says 'average' "$program" info $model
-says '"average"' "$program" info $model --json
+says 'blocks.0.average.decay' "$program" info $model --json
 
 # What is read token by token from the cache has the bits of what is read at once, on any number of threads.
 ids() { sed 's/.*"ids":\[\([^]]*\)\].*/\1/' "$1"; }
