@@ -6,29 +6,11 @@
 
 #include "ops/clamped_swiglu.h"
 #include "ops/elementwise.h"
-#include "ops/embed.h"
-#include "ops/loss.h"
-#include "ops/query_scale.h"
-#include "ops/route.h"
+#include "ops/formulas.h"
 #include "ops/xielu.h"
-#include "support/op_check.h"
 
 namespace vitrine::test {
 namespace {
-
-using reference::Complex;
-using Vector = std::vector<Complex>;
-using All = std::vector<Vector>;
-
-/// An elementwise formula.
-template <class Function>
-auto each(Function function) {
-  return [function](const All& x) {
-    Vector y;
-    for (const Complex& v : x[0]) y.push_back(function(v));
-    return y;
-  };
-}
 
 TEST(OpGradients, Curves) {
   check_op({.inputs = {{5, 37}},
