@@ -215,5 +215,83 @@ TEST(PublishedGguf, QwenExpertsWithoutAWidth) {
   expect_same(file.load(temp / "old.gguf"), load_checkpoint(temp / "model.gguf"));
 }
 
+/// Files of GLM 4.5 hold layers that predict further tokens, which block_count includes.
+TEST(PublishedGguf, LayersThatPredictFurtherTokensAreLeftOut) {
+  const TempFolder temp;
+  Published file(golden_checkpoint("glm4_moe"), temp / "model.gguf");
+  const Checkpoint original = load_checkpoint(temp / "model.gguf");
+  const auto n_layers = static_cast<std::uint32_t>(original.model->config().n_layers());
+  const std::string further = "blk." + std::to_string(n_layers) + ".";
+  file.tensors[further + "nextn.enorm.weight"] = {{2}, std::string(8, 'x')};
+  file.tensors[further + "attn_norm.weight"] = {{1}, std::string(4, 'x')};
+  file.set("glm4moe.block_count", n_layers + 1);
+  file.set("glm4moe.nextn_predict_layers", 1U);
+  const Checkpoint read = file.load(temp / "further.gguf");
+  expect_same(read, original);
+  ASSERT_EQ(read.unread.size(), 1U);
+  EXPECT_EQ(read.unread.front().count, 2);
+  EXPECT_EQ(read.unread.front().bytes, 12);
+  file.set("glm4moe.nextn_predict_layers", n_layers + 1);
+  expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "none.gguf"); }), {"nextn_predict_layers"});
+}
+
+/// Newer converters say theta and the whole magnitude of OLMo 3 a second time.
+TEST(PublishedGguf, RopeSaidTwice) {
+  const TempFolder temp;
+  Published file(golden_checkpoint("olmo3"), temp / "model.gguf");
+  const Checkpoint original = load_checkpoint(temp / "model.gguf");
+  const RopeConfig& rope = *find<AttentionConfig>(original.model->config().blocks.back())->rope;
+  ASSERT_TRUE(std::holds_alternative<YarnScaling>(rope.scaling));
+  file.set("olmo2.rope.freq_base_swa", static_cast<float>(rope.theta));
+  expect_same(file.load(temp / "theta.gguf"), original);
+  file.keys.erase("olmo2.rope.scaling.attn_factor");
+  file.set("olmo2.rope.scaling.yarn_attn_factor", rope.magnitude);
+  expect_same(file.load(temp / "magnitude.gguf"), original);
+  file.set("olmo2.rope.scaling.yarn_attn_factor", 2 * rope.magnitude);
+  EXPECT_FALSE(same_bits(logits_of_forty(*file.load(temp / "twice.gguf").model), logits_of_forty(*original.model)));
+  file.set("olmo2.rope.freq_base_swa", static_cast<float>(2 * rope.theta));
+  expect_all_in(message_of<Unsupported>([&] { file.load(temp / "other.gguf"); }), {"olmo2.rope.freq_base_swa"});
+}
+
+/// Some converters keep the dimension of 1 that ERNIE's corrections have.
+TEST(PublishedGguf, CorrectionsAsMatricesOfOneRow) {
+  const TempFolder temp;
+  Published file(golden_checkpoint("glm4_moe"), temp / "model.gguf");
+  int n_changed = 0;
+  for (auto& [name, tensor] : file.tensors) {
+    if (!name.ends_with(".exp_probs_b.bias")) continue;
+    tensor.shape.insert(tensor.shape.begin(), 1);
+    ++n_changed;
+  }
+  ASSERT_GT(n_changed, 0);
+  expect_same(file.load(temp / "rows.gguf"), load_checkpoint(temp / "model.gguf"));
+}
+
+/// Of Gemma 4, llama.cpp derives the width of values from d_model, and a softcap of 30, where their keys are absent.
+TEST(PublishedGguf, Gemma4SaysWhatOthersAssume) {
+  const TempFolder temp;
+  const Checkpoint original = golden_checkpoint("gemma4_moe");
+  ASSERT_FALSE(original.model->config().head.softcap);
+  Published file(original, temp / "model.gguf");
+  const GgufModelFile written = open_gguf(MappedFile::open(temp / "model.gguf"));
+  EXPECT_EQ(written.metadata.integer("gemma4.attention.value_length"),
+            written.metadata.integer("gemma4.attention.key_length"));
+  EXPECT_EQ(written.metadata.real("gemma4.final_logit_softcapping"), 0.0);
+  file.keys.erase("gemma4.final_logit_softcapping");
+  EXPECT_EQ(file.load(temp / "usual.gguf").model->config().head.softcap, 30.0f);
+}
+
+/// What llama.cpp's graphs have no place for is refused.
+TEST(PublishedGguf, WhatLlamaCppMisreadsIsNotWritten) {
+  const TempFolder temp;
+  const auto refused = [&](const char* golden) {
+    return message_of<Unsupported>([&] { through_gguf(golden_checkpoint(golden), DType::f32, temp / "no.gguf"); });
+  };
+  expect_all_in(refused("nemotron"), {"heads whose elements"});
+  expect_all_in(refused("glm"), {"heads whose elements"});
+  expect_all_in(refused("olmoe"), {"fewer K/V heads"});
+  expect_all_in(refused("cohere_qk_norm"), {"the norms of q and k"});
+}
+
 }  // namespace
 }  // namespace vitrine::test

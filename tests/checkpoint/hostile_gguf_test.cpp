@@ -140,7 +140,7 @@ TEST_P(KeysOfGguf, MayBeFalse) {
 
 INSTANTIATE_TEST_SUITE_P(All, KeysOfGguf,
                          testing::Values("llama_mha", "llama_yarn_rope", "qwen2_moe", "granite", "gpt_neox",
-                                         "falcon_new", "cohere_qk_norm", "cohere2", "phi3_long"),
+                                         "falcon_new", "cohere", "cohere2", "phi3_long"),
                          [](const auto& param_info) { return param_info.param; });
 
 TEST_F(HostileGguf, UnknownKeysAreRefusedByName) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/layer_kinds.h"
+#include "checkpoint/gguf/misread.h"
 #include "checkpoint/hugging_face/family_parts.h"
 #include "model/norms.h"
 
@@ -124,29 +125,6 @@ void complete_stablelm(Json& config, const StoredTensors& tensors) {
   config["qk_layernorm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
 }
 
-/// Biases for which the architecture's graph has no addition.
-std::string_view unread_biases(const ModelConfig& config, bool reads_qkv) {
-  for (const BlockConfig& block : config.blocks) {
-    const AttentionConfig& attention = *find<AttentionConfig>(block);
-    if (attention.qkv_bias && !reads_qkv) return "the biases of q, k and v";
-    if (attention.out_bias) return "the bias of attention's output";
-    const DenseConfig* const ffn = find<DenseConfig>(block);
-    if (ffn != nullptr && ffn->bias) return "the biases of the feed-forward";
-  }
-  return {};
-}
-std::string_view any_bias(const ModelConfig& config) { return unread_biases(config, false); }
-std::string_view all_biases_but_of_qkv(const ModelConfig& config) { return unread_biases(config, true); }
-
-/// llama.cpp assumes that models of 64 layers have windows, in three of four layers, and no others have.
-std::string_view exaone4_windows(const ModelConfig& config) {
-  for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
-    const bool assumed = config.blocks.size() == 64 && (layer + 1) % 4 != 0;
-    if (attention_of(config, layer)->window.has_value() != assumed) return "the layers that have a window";
-  }
-  return {};
-}
-
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -259,7 +237,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
        .chosen_by = "attention.sliding_window",
        .misread = any_bias},
-      {.name = "olmoe", .family = "olmoe", .keys = with(rms_and_rope_keys(), expert_keys({})), .misread = any_bias},
+      {.name = "olmoe", .family = "olmoe", .keys = with(rms_and_rope_keys(), expert_keys({})), .misread = olmoe_heads},
       {.name = "seed_oss",
        .family = "seed_oss",
        .keys = rms_and_rope_keys(),
@@ -281,7 +259,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .keys = rms_and_rope_keys(),
        .rotary_fraction = "partial_rotary_factor",
        .tensors = gate_up(),
-       .complete = complete_attention_bias},
+       .complete = complete_attention_bias,
+       .misread = heads_of_other_width},
       {.name = "glm4",
        .family = "glm4",
        .layout = RopeConfig::Layout::interleaved,
@@ -297,7 +276,9 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "nemotron",
        .family = "nemotron",
        .keys = with(layer_norm_and_rope_keys("norm_eps"), {{"attention.key_length", "head_dim"}}),
-       .rotary_fraction = "partial_rotary_factor"},
+       .ignored = {"attention.layer_norm_rms_epsilon"},  // the same number once more
+       .rotary_fraction = "partial_rotary_factor",
+       .misread = heads_of_other_width},
       {.name = "stablelm",
        .family = "stablelm",
        .keys = with(layer_norm_and_rope_keys("layer_norm_eps"),
@@ -329,7 +310,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .family = "cohere",
        .layout = RopeConfig::Layout::interleaved,
        .keys = with(layer_norm_and_rope_keys("layer_norm_eps"), {{"logit_scale", "logit_scale", Kind::number, true}}),
-       .complete = complete_command_r},
+       .complete = complete_command_r,
+       .misread = command_r_norms},
       {.name = "cohere2",
        .family = "cohere2",
        .layout = RopeConfig::Layout::interleaved,

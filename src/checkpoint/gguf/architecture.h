@@ -75,6 +75,9 @@ std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
 /// The end of the name of a shared expert's gate: one row, which files hold as a vector.
 constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
 
+/// The end of the name of a router's correction, which some files hold as `[1, n]`.
+constexpr std::string_view kCorrectionName = ".exp_probs_b.bias";
+
 /// The ends of the names of latent attention's products by head, `[head, out, in]` in files, and of both in one.
 constexpr std::string_view kKeysByHead = ".attn_k_b.weight", kValuesByHead = ".attn_v_b.weight";
 constexpr std::string_view kKeysAndValues = ".attn_kv_b.weight";
@@ -105,6 +108,8 @@ void fold_weight_offsets(ModelConfig& config);
 struct GgufConfig {
   ModelConfig model;
   std::optional<RopeConfig::Layout> published_layout;  ///< As in Checkpoint.
+  std::int64_t n_further_layers =
+      0;  ///< Of the file, after the model's: they predict further tokens, and are not read.
 };
 
 /// The config of a file. Throws Unsupported for unknown keys of the architecture, except those that `options` allow,

@@ -147,6 +147,7 @@ void read_rope_scaling(ArchitectureKeys& keys, const StoredTensors& tensors, Jso
   if (const auto fast = keys.number("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
   if (const auto slow = keys.number("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
   if (attn_factor) scaling["attention_factor"] = *attn_factor * yarn_magnitude(by);
+  if (const auto whole = keys.number("rope.scaling.yarn_attn_factor")) scaling["attention_factor"] = *whole;
 }
 
 /// Copies the key's value, if present, to `word`.
@@ -187,6 +188,40 @@ std::optional<double> read_rotary_fraction(ArchitectureKeys& keys, std::int64_t 
   return std::min(1.0, (static_cast<double>(*dim) + 0.5) / static_cast<double>(head_dim));
 }
 
+constexpr std::string_view kFurtherLayers = "nextn_predict_layers";
+
+/// block_count, and lists of what each layer has, include layers that predict further tokens.
+void leave_out_further_layers(ArchitectureKeys& keys, Json& config, Json& n_layers) {
+  const auto n_further = keys.size_or_none(kFurtherLayers);
+  if (!n_further) return;
+  if (*n_further >= n_layers) {
+    throw BadCheckpoint(keys.where(), "{}: expected fewer than {} (block_count), got {}", keys.full(kFurtherLayers),
+                        n_layers.dump(), *n_further);
+  }
+  Json types = config.value("layer_types", Json::array());
+  if (types.size() == n_layers) {
+    types.erase(types.end() - *n_further, types.end());
+    config["layer_types"] = types;
+  }
+  n_layers = n_layers.get<std::int64_t>() - *n_further;
+}
+
+/// Where layers with a window have no table of RoPE of their own, the file may still say their theta.
+void expect_one_theta(ArchitectureKeys& keys, const GgufArchitecture& architecture) {
+  constexpr std::string_view kWindowTheta = "rope.freq_base_swa";
+  const std::vector<GgufKey> own = gguf_keys(architecture);
+  const auto reads = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(), [&](const GgufKey& key) { return key.name == name; });
+  };
+  if (reads(kWindowTheta) || !reads("rope.freq_base")) return;
+  const auto own_theta = keys.number(kWindowTheta);
+  const double theta = keys.number("rope.freq_base").value_or(kDefaultTheta);
+  if (!own_theta || *own_theta == theta || keys.is_allowed(keys.full(kWindowTheta))) return;
+  throw Unsupported(keys.where(),
+                    "{}: expected {} (rope.freq_base), got {} (--allow-config-key {} computes as if it were so)",
+                    keys.full(kWindowTheta), theta, *own_theta, keys.full(kWindowTheta));
+}
+
 /// The config.json of a file: the keys that correspond to its keys, and those that GGUF expresses in other ways.
 Json read_words(const GgufArchitecture& architecture, const Family& family, ArchitectureKeys& keys,
                 const StoredTensors& tensors) {
@@ -203,6 +238,8 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
     read_key(key, word, keys, config);
     if (is_theta && !config.contains(word)) config[word] = kDefaultTheta;
   }
+  leave_out_further_layers(keys, config, config[family.key_of("n_layers")]);
+  expect_one_theta(keys, architecture);
   const auto embedding = tensors.all.find("token_embd.weight");
   if (embedding == tensors.all.end()) throw BadCheckpoint(keys.where(), "tensor token_embd.weight is missing");
   config["vocab_size"] = embedding->second.shape.front();
@@ -279,6 +316,7 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   const Family family = gguf_family(architecture);
   ArchitectureKeys keys(metadata, architecture.name, options.allowed_config_keys);
   const Json config = read_words(architecture, family, keys, tensors);
+  const std::int64_t n_further = keys.size_or_none(kFurtherLayers).value_or(0);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
@@ -297,7 +335,6 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
       for (AttentionConfig* a : attentions) a->rope.reset();
     }
   }
-  keys.expect("nextn_predict_layers", 0, " (layers that predict further tokens are not read)");
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
   if (const std::string key = keys.full("attention.causal"); keys.flag("attention.causal") == false) {
@@ -313,7 +350,7 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   std::optional<RopeConfig::Layout> published;
   if (rotates != attentions.end() && (*rotates)->rope) published = (*rotates)->rope->layout;
   apply_format(architecture, tensors, model);
-  return {std::move(model), published};
+  return {std::move(model), published, n_further};
 }
 
 }  // namespace vitrine

@@ -167,6 +167,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
   if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "softcap_or_zero") return number(config.head.softcap.value_or(0));
   if (word == "final_logit_softcapping") return config.head.softcap ? number(*config.head.softcap) : std::nullopt;
   if (word == "embedding_multiplier") return config.embedding.scale;
   if (word == "residual_multiplier") return block.sublayers.front().scale;
@@ -281,7 +282,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
       add_size(key.name, *value);
     }
     const AttentionConfig* const attention = attention_of(config, 0);
-    if (key.name == "attention.key_length" && attention != nullptr && !has("attention.value_length")) {
+    if (key.name == "attention.key_length" && attention != nullptr && !value_of(config, "value_length")) {
       add_size("attention.value_length", attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
     }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);

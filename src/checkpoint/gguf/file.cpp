@@ -104,14 +104,31 @@ void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   for (std::string& text : gguf_ignored_ids(metadata, n_tokens)) checkpoint.notes.push_back(std::move(text));
 }
 
-/// Reshapes the gates of shared experts to matrices of one row, and matrices by head to one matrix.
+/// Reshapes the gates of shared experts to matrices of one row, corrections of routers that are such a matrix to
+/// vectors, and matrices by head to one matrix.
 void reshape_tensors(StoredTensors& tensors) {
   for (auto& [name, tensor] : tensors.all) {
     std::vector<std::int64_t>& shape = tensor.shape;
     if (name.ends_with(kSharedGateName) && shape.size() == 1) shape.insert(shape.begin(), 1);
+    if (name.ends_with(kCorrectionName) && shape.size() == 2 && shape[0] == 1) shape.erase(shape.begin());
     const bool is_by_head = name.ends_with(kKeysByHead) || name.ends_with(kValuesByHead);
     if (is_by_head && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
   }
+}
+
+/// Removes the layers after the model's own, which predict further tokens.
+std::vector<UnreadTensors> take_further_layers(StoredTensors& tensors, std::size_t n_layers, std::int64_t n_further) {
+  UnreadTensors unread{"layers that predict further tokens (MTP)"};
+  for (std::int64_t i = 0; i < n_further; ++i) {
+    const std::string prefix = with_layer("blk.{l}.", static_cast<std::int64_t>(n_layers) + i);
+    std::erase_if(tensors.all, [&](const auto& entry) {
+      if (!entry.first.starts_with(prefix)) return false;
+      ++unread.count;
+      unread.bytes += std::ssize(entry.second.bytes);
+      return true;
+    });
+  }
+  return unread.count > 0 ? std::vector{unread} : std::vector<UnreadTensors>();
 }
 
 }  // namespace
@@ -151,9 +168,12 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   const GgufArchitecture& architecture = gguf_architecture(metadata);
 
   GgufConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
+  std::vector<UnreadTensors> unread =
+      take_further_layers(gguf.tensors, config.model.blocks.size(), config.n_further_layers);
   reshape_tensors(gguf.tensors);
   gguf.tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
+  result.unread = std::move(unread);
   result.published_layout = config.published_layout;
   result.description = std::string(architecture.family) + ", GGUF";
   result.tokenizer_path = file->path();

@@ -68,7 +68,7 @@ std::vector<GgufKey> layer_kind_keys() {
           {"expert_count", "n_experts", Kind::size_or_none},
           {"expert_used_count", "top_k", Kind::size_or_none},
           {"expert_feed_forward_length", "d_ff_expert"},
-          {"final_logit_softcapping", "final_logit_softcapping", Kind::number}};
+          {"final_logit_softcapping", "softcap_or_zero", Kind::number}};
 }
 
 std::vector<TensorRule> layer_kind_tensors() {
@@ -109,6 +109,10 @@ void complete_layer_kinds(Json& config, const StoredTensors& tensors) {
     }
     config.erase(key);
   }
+  constexpr double kUsualSoftcap = 30;  // what llama.cpp takes an absent key for
+  const double softcap = config.value("softcap_or_zero", kUsualSoftcap);
+  config["final_logit_softcapping"] = softcap != 0 ? Json(softcap) : Json();
+  config.erase("softcap_or_zero");
   complete_heads_by_kind(config, tensors.where);
   complete_ropes_by_kind(config, tensors);
   config["attention_k_eq_v"] = false;
