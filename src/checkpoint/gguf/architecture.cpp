@@ -363,7 +363,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .tensors = gate_up()},
   };
   static const std::vector<GgufArchitecture> architectures =
-      joined(joined(own, expert_architectures()), latent_architectures());
+      joined(joined(joined(own, expert_architectures()), latent_architectures()), stream_architectures());
   return architectures;
 }
 

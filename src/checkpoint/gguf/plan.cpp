@@ -12,6 +12,8 @@
 namespace vitrine {
 namespace {
 
+constexpr std::string_view kPerLayerTable = "per_layer_token_embd.weight";
+
 class Planner {
  public:
   Planner(const GgufArchitecture& architecture, const Checkpoint& checkpoint, const GgufTypes& types,
@@ -70,6 +72,7 @@ class Planner {
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
     if (tensor.is_matrix) choose_type(tensor);
     used_ += tensor.parts.size();
+    if (tensor.name == kPerLayerTable) fill_table(tensor);
     tensors.push_back(std::move(tensor));
   }
 
@@ -96,6 +99,16 @@ class Planner {
     ++used_;
   }
 
+  /// Programs look up every token: those that the table lacks have the row of token 0.
+  void fill_table(PlannedTensor& tensor) const {
+    const std::int64_t n_missing = config_.vocab_size - tensor.rows;
+    if (n_missing <= 0) return;
+    SourceRows part{tensor.parts.front().param, n_missing};
+    part.repeats_first = true;
+    tensor.parts.push_back(part);
+    tensor.rows = tensor.shape.front() = config_.vocab_size;
+  }
+
   void permute(std::int64_t layer, SourceRows& part) const {
     const AttentionConfig* const a = attention_of(config_, static_cast<std::size_t>(layer));
     if (a == nullptr || !a->rope || a->rope->layout == architecture_.layout) return;
@@ -111,7 +124,10 @@ class Planner {
                     : types_.pure                   ? types_.file->dtype
                                                     : mixed_type(*types_.file, model_, tensor.name, tensor.cols);
     tensor.dtype = fitting_type(tensor.wanted, tensor.cols);
-    if (tensor.name == "per_layer_model_proj.weight" && is_blocks(tensor.dtype)) {
+    const bool is_kept = tensor.name == "per_layer_model_proj.weight" ||
+                         tensor.name.find("altup_") != tensor.name.npos ||
+                         tensor.name.find(".laurel_") != tensor.name.npos;
+    if (is_kept && is_blocks(tensor.dtype)) {
       tensor.wanted = tensor.dtype = float_type_of(tensor);
     }
     refuse_requantizing(tensor);
@@ -150,6 +166,7 @@ class Planner {
 GgufTypes::GgufTypes(DType dtype) : GgufTypes(file_type_named(name_of(dtype))) {}
 
 std::int64_t SourceRows::source(std::int64_t row) const {
+  if (repeats_first) return 0;
   if (of_heads) return row / of_heads->count * of_heads->step + of_heads->first + row % of_heads->count;
   if (head_dim == 0 || row % head_dim >= rope_dim) return row;
   const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
