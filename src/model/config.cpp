@@ -376,6 +376,11 @@ bool is_constant(const ModelConfig& config, std::string_view name) {
   return stack.embedding.sinusoid.has_value();
 }
 
+std::optional<float> limit_of(const ModelConfig& config, std::string_view name) {
+  const bool is_coef = name.ends_with(".altup.predict.weight") || name.ends_with(".altup.correct.weight");
+  return is_coef ? config.altup->coef_limit : std::nullopt;
+}
+
 std::int64_t max_experts(const ModelConfig& config) {
   std::int64_t most = 0;
   for (const StackConfig* stack :

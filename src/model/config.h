@@ -360,6 +360,9 @@ constexpr std::string_view kScalarName = ".layer_scalar.weight";
 /// Whether training never changes the parameter that for_each_param calls `name`.
 bool is_constant(const ModelConfig& config, std::string_view name);
 
+/// Training keeps the elements of the parameter of that name within ± this number; absent: there is no limit.
+std::optional<float> limit_of(const ModelConfig& config, std::string_view name);
+
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t max_experts(const ModelConfig& config);
 

@@ -22,7 +22,7 @@ constexpr float kDetected = 4e-5f;  // 20 times the tolerance of the goldens
 const std::vector<std::string> kWithoutEffect = {
     "max_seq_len",   // a limit
     "untrained_id",  // of training
-    "is_bias_trained",
+    "coef_limit",   "is_bias_trained",
     "has_head",      // a golden with logits has one
     "pad_token_id",  // no golden of a decoder has a context
     "frequency",     // computed from the others

@@ -190,6 +190,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
 /// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
+  if (config.altup) config.altup->coef_limit.reset();  // of training
   if (config.per_layer) config.per_layer->vocab_size = std::max(config.per_layer->vocab_size, config.vocab_size);
   for (BlockConfig& block : config.blocks) {
     auto* const attention = find<AttentionConfig>(block);

@@ -24,7 +24,6 @@ void add_streams(Family& family) {
 }
 
 void read_streams(ConfigReader& c, ModelConfig& model) {
-  c.positive_or("altup_coef_clip", 120);  // limits weights in training alone
   AltUpConfig altup{c.size_or("altup_num_inputs", 4), 0, c.flag_or("altup_correct_scale", true), *model.final_norm};
   const double active = c.number_or("altup_active_idx", 0);
   if (!(active >= 0 && active < static_cast<double>(altup.n_streams) && active == std::floor(active))) {
@@ -36,6 +35,9 @@ void read_streams(ConfigReader& c, ModelConfig& model) {
                         altup.n_streams);
   }
   altup.active = static_cast<std::int64_t>(active);
+  if (!c.contains("altup_coef_clip") || c.has("altup_coef_clip")) {
+    altup.coef_limit = static_cast<float>(c.positive_or("altup_coef_clip", 120));
+  }
   model.altup = altup;
   const LaurelConfig laurel{c.size_or("laurel_rank", 64), *model.final_norm};
   for (BlockConfig& block : model.blocks) {
@@ -65,8 +67,9 @@ void read_sparsity(ConfigReader& c, ModelConfig& model) {
     if (!(share >= 0 && share < 1)) {
       throw BadCheckpoint(c.where(), "{}: expected numbers from 0, below 1, got {}", kKey, share);
     }
-    if (share > 0)
-      find<DenseConfig>(model.blocks[layer])->gate_cutoff = static_cast<float>(math::normal_quantile(share));
+    if (share == 0) continue;
+    const auto erfinv = static_cast<float>(math::normal_quantile(share) / std::sqrt(2.0));  // as PyTorch rounds
+    find<DenseConfig>(model.blocks[layer])->gate_cutoff = erfinv * static_cast<float>(std::sqrt(2.0));
   }
 }
 

@@ -37,6 +37,7 @@ void check(std::string_view where, const AltUpConfig& c, std::int64_t d_model) {
     throw BadInput(where, "expected an active stream from 0 to {}, got {}", c.n_streams - 1, c.active);
   }
   check_norm(where, "the norm of the router of streams", c.norm);
+  if (c.coef_limit) check_number(where, "coef_limit", *c.coef_limit);
 }
 
 void list_params(ParamList& list, const std::string& at, const AltUpConfig& c, AltUpParams& w, std::int64_t d_model) {

@@ -17,6 +17,7 @@
 // Source: Baykal et al. 2023; transformers, models/gemma3n.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,10 @@ constexpr std::int64_t kMaxStreams = 16;
 
 struct AltUpConfig {
   std::int64_t n_streams = 2;
-  std::int64_t active = 0;  ///< The stream that the sublayers of a block read.
-  bool scaled = true;       ///< What a sublayer reads after the correction is multiplied by a vector.
-  NormConfig norm{};        ///< Of what the router reads.
+  std::int64_t active = 0;            ///< The stream that the sublayers of a block read.
+  bool scaled = true;                 ///< What a sublayer reads after the correction is multiplied by a vector.
+  NormConfig norm{};                  ///< Of what the router reads.
+  std::optional<float> coef_limit{};  ///< Training keeps the elements of AltUpParams::predict and correct within ±it.
 
   bool operator==(const AltUpConfig&) const = default;
 };
@@ -43,6 +45,8 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"scaled_correction", "a vector multiplies the corrected stream that a sublayer reads", {}, false},
         c.scaled);
   visit(Field{"router_norm", "of what the router of the streams reads", {}, false}, c.norm);
+  visit(Field{"coef_limit", "training keeps the weights of coefficients of streams within it", {}, false},
+        c.coef_limit);
 }
 
 /// Of one block.
