@@ -39,6 +39,7 @@ const std::set<std::string> kUndetected = {
     "gemma2_f16 blocks.attention.value_scale",
     "gemma3 blocks.attention.value_scale",
     "gemma3_tables blocks.attention.value_scale",
+    "gemma3n blocks.attention.value_scale",
     "gemma4 blocks.attention.value_scale",
     "gemma4_moe blocks.attention.value_scale",
     // Each has one of the lists for its prompt.
@@ -93,6 +94,7 @@ const std::set<std::string> kNotTried = {
     "blocks.attention.v_norm.weight_offset",
     "blocks.attention.value_dim",
     "blocks.experts.expert.d_ff",
+    "blocks.experts.expert.gate_cutoff",
     "blocks.experts.expert.xielu",
     "blocks.experts.experts_norm_after.bias",
     "blocks.experts.experts_norm_before.bias",
@@ -101,6 +103,7 @@ const std::set<std::string> kNotTried = {
     "blocks.experts.shared.clamped_swiglu",
     "blocks.experts.shared.d_ff",
     "blocks.experts.shared.ffn_bias",
+    "blocks.experts.shared.gate_cutoff",
     "blocks.experts.shared.xielu",
     "blocks.experts.shared_norm_after.bias",
     "blocks.latent_attention.keys_apart",

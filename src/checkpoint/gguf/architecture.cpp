@@ -446,6 +446,11 @@ Family gguf_family(const GgufArchitecture& architecture) {
     family.tensors = gguf_tensor_rules(architecture);
     family.ignored = {kRopeDivisors, kShortFactors, kLongFactors,  // read with the config
                       "blk.{l}.attn_rot_embd.weight"};             // computed
+    if (architecture.all_have_keys) {
+      for (const char* unread : {"blk.{l}.attn_k.weight", "blk.{l}.attn_v.weight", "blk.{l}.attn_k_norm.weight"}) {
+        family.ignored.push_back(unread);
+      }
+    }
     return family;
   }
   throw InternalError("gguf", "the architecture {} has no family", architecture.name);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/types.h"
+#include "checkpoint/names.h"
 #include "checkpoint/tensor_rules.h"
 #include "kernels/quantize.h"
 #include "model/norms.h"
@@ -48,8 +49,13 @@ class Planner {
     PlannedTensor tensor;
     tensor.name = place.stored;
     std::vector<Shape> shapes;
+    bool is_own = true;
     for (const std::string& name : place.ours) {
-      const auto it = params_.find(name);
+      auto it = params_.find(name);
+      if (it == params_.end()) {
+        it = given_to(place.layer, name);
+        is_own = false;
+      }
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0]};
@@ -71,9 +77,18 @@ class Planner {
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
     if (tensor.is_matrix) choose_type(tensor);
-    used_ += tensor.parts.size();
+    if (is_own) used_ += tensor.parts.size();
     if (tensor.name == kPerLayerTable) fill_table(tensor);
     tensors.push_back(std::move(tensor));
+  }
+
+  /// The parameter `name` of the layer whose keys and values `layer` reads, if the file has one for all layers.
+  std::map<std::string, const Param*>::const_iterator given_to(std::int64_t layer, const std::string& name) const {
+    const AttentionConfig* const reader = attention_of(config_, static_cast<std::size_t>(layer));
+    const std::string own = with_layer("blocks.{l}.", layer);
+    const bool is_of_layer = reader != nullptr && reader->kv_layer && name.starts_with(own);
+    if (!architecture_.all_have_keys || !is_of_layer) return params_.end();
+    return params_.find(with_layer("blocks.{l}.", *reader->kv_layer) + name.substr(own.size()));
   }
 
   /// A parameter that holds the keys and the values of all heads, as two tensors.
