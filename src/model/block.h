@@ -41,7 +41,8 @@ struct StackContext : LayerContext {
   const AltUpConfig* altup = nullptr;  ///< Null: the stream is one.
 };
 
-/// `[T, d]` from x `[T, d]`, the rows of all streams if there are several. Norms that the config does not have are the identity.
+/// `[T, d]` from x `[T, d]`, the rows of all streams if there are several. Norms that the config does not have are the
+/// identity.
 Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const StackContext& context,
              const Tensor& x);
 

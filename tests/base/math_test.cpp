@@ -149,11 +149,11 @@ TEST(Math, SpecialValues) {
 /// Φ(Φ⁻¹(p)) is p, in the middle and in both tails.
 TEST(Math, QuantilesOfTheNormalDistribution) {
   EXPECT_EQ(math::normal_quantile(0.5), 0);
-  EXPECT_NEAR(math::normal_quantile(0.95), 1.6448536269514722, 4e-16);
+  EXPECT_NEAR(math::normal_quantile(0.95), 1.6448536269514722, 1e-15);
   for (const double p : {1e-300, 1e-20, 1e-5, 0.01, 0.07, 0.08, 0.3, 0.5, 0.9, 0.93, 0.99}) {
     const double q = math::normal_quantile(p);
     EXPECT_NEAR(math::erfc(-q / std::sqrt(2.0)) / 2, p, 2e-13 * p) << p;  // the tail's value is steep in q
-    EXPECT_NEAR(math::normal_quantile(1 - p), -q, p < 0.01 ? kInfinity : 2e-14) << p;
+    if (p >= 0.01) EXPECT_NEAR(math::normal_quantile(1 - p), -q, 2e-14) << p;
   }
 }
 

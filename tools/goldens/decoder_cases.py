@@ -952,7 +952,7 @@ CASES = [
             "qk_norm": 1.0,
             "embed_tokens_per_layer": 3.0,
             "per_layer_input_gate": 1.6,
-            "modality_router": 16.0,
+            "modality_router": 8.0,
         },
         ablations={
             "embed_scale": STRONG,

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "checkpoint/gguf/layer_kinds.h"
 #include "checkpoint/hugging_face/family_parts.h"
-#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -446,18 +445,10 @@ Family gguf_family(const GgufArchitecture& architecture) {
     family.tensors = gguf_tensor_rules(architecture);
     family.ignored = {kRopeDivisors, kShortFactors, kLongFactors,  // read with the config
                       "blk.{l}.attn_rot_embd.weight"};             // computed
-    if (architecture.all_have_keys) {
-      for (const char* unread : {"blk.{l}.attn_k.weight", "blk.{l}.attn_v.weight", "blk.{l}.attn_k_norm.weight"}) {
-        family.ignored.push_back(unread);
-      }
-    }
+    family.ignored.insert(family.ignored.end(), architecture.unread.begin(), architecture.unread.end());
     return family;
   }
   throw InternalError("gguf", "the architecture {} has no family", architecture.name);
-}
-
-void fold_weight_offsets(ModelConfig& config) {
-  for_each_norm(config, [](NormConfig& norm) { norm.weight_offset = 0; });
 }
 
 }  // namespace vitrine

@@ -48,7 +48,8 @@ struct GgufArchitecture {
   bool splits_kv_b = false;                  ///< attn_k_b and attn_v_b in place of attn_kv_b.
   /// rope_freqs.weight is of full layers alone, whose RoPE is proportional; `complete` reads it.
   bool has_rope_by_kind = false;
-  bool all_have_keys = false;           ///< Layers that read the keys and values of others have unread maps to them.
+  /// In layers that read the keys and values of others: maps to them, which files have and nothing reads; empty: none.
+  std::vector<std::string_view> unread{};
   bool has_gate_cutoffs = false;        ///< activation_sparsity_scale has the gate_cutoff of each layer; −∞: none.
   bool tokenizer_keeps_merges = false;  ///< GgufTokenizerNeeds::keeps_merges
   bool may_lack_rope = false;           ///< If rope.scaling.finetuned is false, there is no RoPE.

@@ -8,6 +8,7 @@
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/names.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -279,6 +280,10 @@ std::vector<float> read_rope_factors(const StoredTensor& tensor, std::string_vie
     throw BadCheckpoint(tensor.file, "tensor {}: expected factors above 0, got {}", name, factor);
   }
   return factors;
+}
+
+void fold_weight_offsets(ModelConfig& config) {
+  for_each_norm(config, [](NormConfig& norm) { norm.weight_offset = 0; });
 }
 
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,

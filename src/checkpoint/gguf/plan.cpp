@@ -45,13 +45,15 @@ class Planner {
   std::vector<PlannedTensor> tensors;
 
  private:
+  using Params = std::map<std::string, const Param*>;  // by our names
+
   void add(const TensorPlace& place) {
     PlannedTensor tensor;
     tensor.name = place.stored;
     std::vector<Shape> shapes;
     bool is_own = true;
     for (const std::string& name : place.ours) {
-      auto it = params_.find(name);
+      Params::const_iterator it = params_.find(name);
       if (it == params_.end()) {
         it = given_to(place.layer, name);
         is_own = false;
@@ -82,12 +84,12 @@ class Planner {
     tensors.push_back(std::move(tensor));
   }
 
-  /// The parameter `name` of the layer whose keys and values `layer` reads, if the file has one for all layers.
-  std::map<std::string, const Param*>::const_iterator given_to(std::int64_t layer, const std::string& name) const {
+  /// The parameter `name` of the layer whose keys and values `layer` reads, if the file has unread maps.
+  Params::const_iterator given_to(std::int64_t layer, const std::string& name) const {
     const AttentionConfig* const reader = attention_of(config_, static_cast<std::size_t>(layer));
     const std::string own = with_layer("blocks.{l}.", layer);
     const bool is_of_layer = reader != nullptr && reader->kv_layer && name.starts_with(own);
-    if (!architecture_.all_have_keys || !is_of_layer) return params_.end();
+    if (architecture_.unread.empty() || !is_of_layer) return params_.end();
     return params_.find(with_layer("blocks.{l}.", *reader->kv_layer) + name.substr(own.size()));
   }
 
@@ -172,7 +174,7 @@ class Planner {
   MixModel model_;
   const std::string& where_;
   const NormsByName norms_;
-  std::map<std::string, const Param*> params_;
+  Params params_;
   std::size_t used_ = 0;
 };
 

@@ -83,7 +83,7 @@ std::vector<GgufArchitecture> stream_architectures() {
   return {{.name = "gemma3n",
            .family = "gemma3n_text",
            .keys = std::move(keys),
-           .all_have_keys = true,
+           .unread = {"blk.{l}.attn_k.weight", "blk.{l}.attn_v.weight", "blk.{l}.attn_k_norm.weight"},
            .has_gate_cutoffs = true,
            .tensors = stream_tensors(),
            .complete = complete_streams,

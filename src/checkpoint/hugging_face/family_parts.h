@@ -168,8 +168,8 @@ std::size_t read_shared_keys(ConfigReader& config, ModelConfig& model, const std
 void read_per_layer_embeddings(ConfigReader& config, ModelConfig& model);
 /// Reads the keys of AltUp and LAuReL; the last sublayers, per-layer embeddings, read the corrected stream.
 void read_streams(ConfigReader& config, ModelConfig& model);
-/// Reads activation_sparsity_pattern, the share of the gate's elements that each layer zeroes; absent: 0.95 in the first
-/// ten layers of more than ten.
+/// Reads activation_sparsity_pattern, the share of the gate's elements that each layer zeroes; absent: 0.95 in the
+/// first ten layers of more than ten.
 void read_sparsity(ConfigReader& config, ModelConfig& model);
 /// Whether each layer has RoPE: those with a 1 in no_rope_layers; if that is absent, all but every
 /// no_rope_layer_interval-th.
