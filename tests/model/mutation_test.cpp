@@ -42,6 +42,10 @@ const std::set<std::string> kUndetected = {
     "gemma3n blocks.attention.value_scale",
     "gemma4 blocks.attention.value_scale",
     "gemma4_moe blocks.attention.value_scale",
+    // A norm of the projection does.
+    "gemma3n per_layer.per_layer_projection_scale",
+    // A norm of the sum does.
+    "opt_350m blocks.residual_sum_scale",
     // Each has one of the lists for its prompt.
     "phi3_short blocks.attention.rope.scaling.longrope.long_factor",
     "phi3_long blocks.attention.rope.scaling.longrope.short_factor",
