@@ -11,6 +11,7 @@ with vitrine's before it writes anything. It needs only Python's standard librar
 import argparse
 import json
 import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -692,6 +693,97 @@ def per_layer(run):
     same("per-layer gate", post, [gelu(a) * b for a, b in zip(pre, given)])
     return table(["", "of token 3 in layer 2"], [["from the stream", numbers(context, 5)], ["from the table", numbers(identity, 5)],
                                                 ["input", numbers(given, 5)], ["times the gate", numbers(post, 5)]])
+
+
+@mechanism("Feed-forward networks", "Gaussian top-k", "gemma3n", "`gate_cutoff`", "Gemma 3n")
+def gaussian_topk(run):
+    """
+        μ, σ: the mean and the deviation of W_gate x[t],    g = max(0, W_gate x[t] − (μ + k σ))
+
+    Of numbers that are normally distributed, the share 1 − Φ(k) is above the cutoff: with k = Φ⁻¹(0.95) = 1.645 one in
+    twenty. So most of the FFN's inner elements are exactly 0 without sorting them, and a program may skip their columns
+    (You et al. 2025). Published configs give the share that is zeroed, layer by layer."""
+    share = run.config["activation_sparsity_pattern"][0]
+    k = statistics.NormalDist().inv_cdf(share)
+    shown = []
+    for t in range(3):
+        pre, up, post = (run.site(s)[t] for s in ("mlp.hook_pre", "mlp.hook_pre_linear", "mlp.hook_post"))
+        mean = math.fsum(pre) / len(pre)
+        deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in pre) / len(pre))
+        kept = [max(0.0, v - mean - k * deviation) for v in pre]
+        same("Gaussian top-k", post, [gelu(a) * b for a, b in zip(kept, up)])
+        shown.append([t, f"{mean:.3f}".replace("-", "−"), f"{deviation:.3f}", f"{mean + k * deviation:.3f}",
+                      f"{sum(v > 0 for v in kept)} of {len(kept)}"])
+    return table(["token", "μ", "σ", "cutoff", "above it"], shown) + f"\n\nLayer 0 zeroes a share of {share:g}: k = {k:.3f}."
+
+
+# ----------------------------------------------------------------------------------------------------- residual streams
+
+
+@mechanism("Residual streams", "Alternating updates (AltUp)", "gemma3n", "`altup`", "Gemma 3n")
+def altup(run):
+    """
+        before a block:  x̂_b = x_b + Σ_a C_p[b,a] x_a,      C_p = W_p r(x_active)
+        after it:        x_b = x̂_b + (1 + c_b) (made − x̂_active),   c = W_c r(made)
+        r(v) = tanh( W_r norm(v) / d )
+
+    The stream is n streams of d numbers, and a block computes one of them: `made` is what its sublayers make of
+    x̂_active. The others are predicted, and corrected by what was wrong with the prediction of the active one, so the
+    stream is n times as wide at the cost of two small products (Baykal et al. 2023). Stream 0 begins as the embedding,
+    each other one as a map of it with its magnitude; after the last block each is mapped back, with the magnitude of
+    stream 0, and the head reads their mean. A per-layer embedding is added to all streams but the first. The sites of the
+    stream have all streams next to each other, `[T, n · d]`."""
+    c, layer = run.config, 0
+    n, active, eps = c["altup_num_inputs"], c["altup_active_idx"], c["rms_norm_eps"]
+    d = c["hidden_size"]
+    weight = lambda name: run.weight(f"model.layers.{layer}.altup.{name}.weight")
+
+    def modalities(v):
+        scale, gain, router = rms(v, eps), weight("router_norm")[()], weight("modality_router")
+        normed = [x / scale * g / d for x, g in zip(v, gain)]
+        return [math.tanh(dot(router[i], normed)) for i in range(n)]
+
+    shown = []
+    for t in range(2):
+        before = [run.site("hook_resid_pre", layer)[t][a * d : (a + 1) * d] for a in range(n)]
+        predicted, corrected = ([run.site(f"altup.hook_{s}", layer)[t, b] for b in range(n)] for s in ("predicted", "corrected"))
+        made, r = run.site("hook_resid_mid_ple", layer)[t], modalities(before[active])
+        for b in range(n):
+            row = [dot(weight("prediction_coefs")[b * n + a], r) for a in range(n)]
+            theirs = [before[b][i] + math.fsum(row[a] * before[a][i] for a in range(n)) for i in range(d)]
+            same("predicted stream", predicted[b], theirs)
+        r = modalities(made)
+        for b in range(n):
+            factor = 1 + dot(weight("correction_coefs")[b], r)
+            theirs = [predicted[b][i] + factor * (made[i] - predicted[active][i]) for i in range(d)]
+            same("corrected stream", corrected[b], theirs)
+            if t == 1:
+                name = f"{b}, active" if b == active else b
+                shown.append([name, numbers(before[b], 3), numbers(predicted[b], 3), numbers(corrected[b], 3), f"{factor:.3f}"])
+    return table(["stream", "before the block", "predicted", "corrected", "1 + c"], shown)
+
+
+@mechanism("Residual streams", "A learned residual branch (LAuReL)", "gemma3n", "`laurel`, `residual_sum_scale`", "Gemma 3n")
+def laurel(run):
+    """
+        n = norm(x),    x → ( x + attention(n) + n + norm(W_r W_l n) ) / √2
+
+    Next to attention, from the same norm, a map of low rank of the stream is added (Menghani et al. 2024): the residual
+    connection itself learns. Divided by √2, the sum of the two branches has the size of one."""
+    layer, active, d = 0, run.config["altup_active_idx"], run.config["hidden_size"]
+    left, right, gain = (run.weight(f"model.layers.{layer}.laurel.{s}.weight") for s in ("linear_left", "linear_right", "post_laurel_norm"))
+    shown = []
+    for t in range(3):
+        x, normed = run.site("altup.hook_predicted", layer)[t, active], run.site("ln1.hook_out", layer)[t]
+        inner = [dot(left[i], normed) for i in range(left.shape[0])]
+        mapped = [dot(right[i], inner) for i in range(d)]
+        scale = rms(mapped, run.config["rms_norm_eps"])
+        out, added = run.site("laurel.hook_out", layer)[t], run.site("hook_attn_out", layer)[t]
+        same("LAuReL", out, [a + v / scale * g for a, v, g in zip(normed, mapped, gain[()])])
+        mid = run.site("hook_resid_mid", layer)[t]
+        same("sum", mid, [(a + b + c) / math.sqrt(2) for a, b, c in zip(x, added, out)])
+        shown.append([t, numbers(x, 3), numbers(added, 3), numbers(out, 3), numbers(mid, 3)])
+    return table(["token", "x", "attention", "LAuReL", "their sum / √2"], shown)
 
 
 # --------------------------------------------------------------------------------------------------------------- scales

@@ -20,5 +20,7 @@ double erfc(double x);
 double tanh(double x);
 double sin(double x);  ///< NaN for |x| > 2^20.
 double cos(double x);  ///< NaN for |x| > 2^20.
+/// The quantile of the standard normal distribution for p in (0, 1), with a relative error of 1e-16.
+double normal_quantile(double p);
 
 }  // namespace vitrine::math

@@ -17,10 +17,6 @@ inline std::string with_layer(std::string_view pattern, std::int64_t layer) {
   return with_replaced(pattern, "{l}", std::to_string(layer));
 }
 
-inline std::string with_expert(std::string_view pattern, std::int64_t expert) {
-  return with_replaced(pattern, "{e}", std::to_string(expert));
-}
-
 inline std::string with_head(std::string_view pattern, std::int64_t head) {
   return with_replaced(pattern, "{h}", std::to_string(head));
 }

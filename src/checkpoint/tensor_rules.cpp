@@ -23,26 +23,43 @@ void visit_heads(const TensorRule& rule, const std::string& stored, const char* 
   }
 }
 
+/// What the names of a rule are numbered by: experts of a block, or streams but the first.
+struct Numbered {
+  std::string_view mark = "{e}";
+  std::int64_t count = 0;
+
+  Numbered(const TensorRule& rule, const StackConfig& stack, const BlockConfig* block) {
+    if (rule.ours.front().find("{s}") != std::string_view::npos) {
+      mark = "{s}";
+      if (stack.altup) count = stack.altup->n_streams - 1;
+    } else if (const MoeConfig* const moe = block != nullptr ? find<MoeConfig>(*block) : nullptr) {
+      count = moe->n_experts;
+    }
+  }
+};
+
 /// The places of one layer.
 void visit_layer(const TensorRule& rule, std::string stored, const char* ending, std::int64_t layer,
-                 const BlockConfig* block, const std::function<void(const TensorPlace&)>& visit) {
+                 const StackConfig& stack, const BlockConfig* block,
+                 const std::function<void(const TensorPlace&)>& visit) {
   const bool by_head = stored.find("{h}") != std::string::npos;
   const auto* const attention = by_head && block != nullptr ? find<AttentionConfig>(*block) : nullptr;
   if (attention != nullptr) visit_heads(rule, stored, ending, layer, *attention, visit);
   if (by_head) return;
-  const MoeConfig* const moe = block != nullptr ? find<MoeConfig>(*block) : nullptr;
-  const bool by_expert = stored.find("{e}") != std::string::npos;
-  const bool stacks = !by_expert && rule.ours.front().find("{e}") != std::string_view::npos;
-  if ((by_expert || stacks) && moe == nullptr) return;
+  const Numbered numbered(rule, stack, block);
+  const bool by_number = stored.find(numbered.mark) != std::string::npos;
+  const bool stacks = !by_number && rule.ours.front().find(numbered.mark) != std::string_view::npos;
+  if ((by_number || stacks) && numbered.count == 0) return;
   TensorPlace place{&rule, std::move(stored), {}, layer, {}, stacks};
   const std::string pattern = place.stored;
-  const std::int64_t n_experts = by_expert || stacks ? moe->n_experts : 1;
-  for (std::int64_t expert = 0; expert < n_experts; ++expert) {
+  const std::int64_t n = by_number || stacks ? numbered.count : 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::string number = std::to_string(i);
     for (const std::string_view ours : rule.ours) {
-      place.ours.push_back(with_expert(with_layer(ours, layer), expert) + ending);
+      place.ours.push_back(with_replaced(with_layer(ours, layer), numbered.mark, number) + ending);
     }
     if (stacks) continue;
-    place.stored = with_expert(pattern, expert);
+    place.stored = with_replaced(pattern, numbered.mark, number);
     visit(place);
     place.ours.clear();
   }
@@ -66,7 +83,7 @@ void for_each_place(const TensorRule& rule, std::string_view prefix, const Model
       const auto layer = static_cast<std::int64_t>(i);
       const bool is_full_name = rule.is_buffer || !rule.has_ending;
       visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (is_full_name ? "" : ending),
-                  rule.has_ending ? ending : "", layer, block, visit);
+                  rule.has_ending ? ending : "", layer, *stack, block, visit);
     }
   }
 }

@@ -18,7 +18,7 @@ struct TensorPlace {
   std::vector<std::string> ours;
   std::int64_t layer = 0;
   std::optional<std::int64_t> head{};  ///< The stored tensor is this head's part of `ours`, a vector.
-  /// Stored with a first dimension for the expert; `ours` has the parameters of one expert after the other.
+  /// Stored with a first dimension for the expert or stream; `ours` has the parameters of one after the other.
   bool stacks_experts = false;
 };
 

@@ -79,7 +79,7 @@ std::optional<TensorParallelModel::Divided> TensorParallelModel::divided(const S
   if (is_normed_whole && (dim == dims::Nq || dim == dims::Nk)) return {};
   if (dim == dims::Nq || dim == dims::H) return Divided{heads->n_heads, {Parts::Of::heads, at}};
   if (dim == dims::Nk || dim == dims::K) return Divided{heads->n_kv_heads, {Parts::Of::kv_heads, at}};
-  if (dim == dims::d) return Divided{stack.d_model, {}};
+  if (dim == dims::d && id.site != Site::resid_pre && id.site != Site::resid_post) return Divided{stack.d_model, {}};
   if (dim == dims::d_ff || dim == dims::d_fe) return Divided{d_ff(), {}};
   return {};
 }

@@ -310,6 +310,8 @@ void refuse_what_is_not_linear(const GenerateContext& context) {
     throw Unsupported("attribute", "the head has a linear map before the unembedding, whose parts are not computed");
   }
   if (config.head.transform) throw Unsupported("attribute", "the head is not linear: it has an activation function");
+  if (config.altup)
+    throw Unsupported("attribute", "the residual streams are not a sum: AltUp mixes them by what they are");
   stream_states(config, false);
   for (const AppliedAdapter& applied : context.adapters) {
     if (applied.adapter->find("unembed.weight") != nullptr) {

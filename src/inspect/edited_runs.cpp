@@ -112,7 +112,7 @@ Pass EditedRuns::make_pass(const Group& group, Arena& arena, std::vector<std::in
   const Segment whole = pass.segments.front();
   pass.segments.clear();
   caches_.reserve(std::max(caches_.capacity(), group.runs.size()));
-  const std::int64_t d = context_.model->config().d_model;
+  const std::int64_t d = context_.model->config().width_before(static_cast<std::size_t>(group.layer));
   std::vector<float*> rows;  // of the unchanged stream, one for each row of the pass
   for (std::size_t run = 0; run < group.runs.size(); ++run) {
     Segment segment = whole;

@@ -150,7 +150,8 @@ Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOption
   std::vector<std::vector<float>> values = read_states(context, pass, tokens, result.states);
   std::vector<Tensor> states;
   for (std::vector<float>& state : values) {
-    states.push_back({state.data(), {static_cast<std::int64_t>(tokens.ids.size()), config.output_width()}});
+    states.push_back(
+        {state.data(), {static_cast<std::int64_t>(tokens.ids.size()), config.width_before(config.n_layers())}});
   }
   result.cells = lens_of(context, tokens, states, options);
   return result;

@@ -76,7 +76,8 @@ struct ModelComparison::Run {
   }
 
   Tensor logits(std::int64_t first, std::int64_t n) {
-    const std::int64_t d = context.model->config().output_width();
+    const ModelConfig& config = context.model->config();
+    const std::int64_t d = config.width_before(config.n_layers());
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
     std::iota(numbers.begin(), numbers.end(), first);
     return context.model->head(pass, {last.data() + first * d, {n, d}}, numbers);
@@ -95,9 +96,10 @@ ModelComparison::ModelComparison(const GenerateContext& own, const GenerateConte
     }
   }
   if (!layers) return;
-  if (a.n_layers() != b.n_layers() || a.output_width() != b.output_width()) {
-    throw BadInput("--layers", "expected {} layers of width {}, got {} of {}", a.n_layers(), a.output_width(),
-                   b.n_layers(), b.output_width());
+  const auto width = [](const ModelConfig& c) { return c.width_before(c.n_layers()); };
+  if (a.n_layers() != b.n_layers() || width(a) != width(b)) {
+    throw BadInput("--layers", "expected {} layers of width {}, got {} of {}", a.n_layers(), width(a), b.n_layers(),
+                   width(b));
   }
   differences_.resize(a.n_layers());
   sizes_.resize(a.n_layers());

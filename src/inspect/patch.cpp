@@ -19,7 +19,8 @@ namespace {
 /// What a sublayer adds to the stream.
 bool is_output(Site site) {
   const SitePlace place = info(site).place;
-  return place == SitePlace::mixer_output || place == SitePlace::ffn_output || place == SitePlace::ple_output;
+  return place == SitePlace::mixer_output || place == SitePlace::laurel_output || place == SitePlace::ffn_output ||
+         place == SitePlace::ple_output;
 }
 
 /// The stream, the outputs of sublayers, and values of attention.

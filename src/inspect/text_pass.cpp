@@ -40,6 +40,11 @@ std::vector<SiteId> stream_states(const ModelConfig& config, bool sublayers) {
   if (!config.layers.empty()) {
     throw Unsupported(name_of(first(Site::resid_pre)), "the layer has no residual stream: it replaces its input");
   }
+  if (config.altup && sublayers) {
+    throw Unsupported("lens",
+                      "between the sublayers of a block only one of the streams has a value (AltUp): "
+                      "expected states before and after blocks");
+  }
   states.push_back(first(Site::resid_pre));
   for (std::size_t layer = 0; layer < config.blocks.size(); ++layer) {
     const BlockConfig& block = config.blocks[layer];

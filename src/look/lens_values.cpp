@@ -33,7 +33,8 @@ void add_lens_values(const GenerateContext& context, const Recording& r, LookDat
   copies.reserve(states.size());
   for (const SiteId& state : states) {
     names.push_back(name_of(state));
-    copies.emplace_back(r.value(names.back()).values, Shape{r.n_tokens(), r.facts.config->output_width()});
+    copies.emplace_back(r.value(names.back()).values,
+                        Shape{r.n_tokens(), r.facts.config->width_before(r.facts.config->n_layers())});
     tensors.push_back(copies.back().tensor);
   }
   LensOptions options{kLensTop, {}, true};

@@ -256,6 +256,7 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
   if (config.encoder || is_bidirectional(config) || !config.has_head) {
     throw Unsupported("look", "expected a model that predicts the next token");
   }
+  if (config.altup) throw Unsupported("look", "the page shows one residual stream, the model has several (AltUp)");
   stream_states(config, true);
   const auto n = static_cast<std::int64_t>(options.ids.size());
   if (n > config.max_seq_len) {

@@ -2,6 +2,7 @@
 
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
+#include "ops/streams.h"
 
 namespace vitrine {
 namespace {
@@ -12,13 +13,14 @@ float scalar_of(Pass& p, const BlockConfig& c, const BlockParams& w) {
   return !c.scalar ? 1.0f : p.shapes_only ? kAnyButOne : *p.vector(w.scalar);
 }
 
-/// The stream x plus the output y of a sublayer, times `factor`.
+/// The stream x, or all streams, plus the output y of a sublayer, times `factor`.
 Tensor join(Pass& p, BlockSite at, const Sublayer& c, const SublayerNormParams& w, const SumSites& sites,
             const Tensor& x, Tensor y, float factor) {
   const SublayerNames names = names_of(c);
   y = scale(p, c.scale, norm(p, at(names.post), c.norms.post, w.post, y));
   y = p.tap(at(names.out), dropout(p, at(names.out), y));
-  Tensor sum = scale(p, factor, add(p, x, y));
+  const Tensor added = c.input == Sublayer::Input::corrected ? add_to_streams(p, x, y, 1) : add(p, x, y);
+  Tensor sum = scale(p, factor, scale(p, c.sum_scale, added));
   if (sites.sum) sum = p.tap(at(*sites.sum), sum);
   if (!c.norms.sum) return sum;
   return p.tap(at(sites.normalized), norm(p, at(sites.norm), c.norms.sum, w.sum, sum));
@@ -28,15 +30,25 @@ Tensor join(Pass& p, BlockSite at, const Sublayer& c, const SublayerNormParams& 
 
 Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const StackContext& context,
              const Tensor& x) {
-  const Tensor before = p.tap(at(Site::resid_pre), x);
+  Tensor before = p.tap(at(Site::resid_pre), x), predicted;
+  if (context.altup != nullptr) {
+    if (p.ends_before(at(AltUpSite::predicted))) return before;
+    predicted = predict(p, at, *context.altup, w.altup, before);
+    before = active_stream(p, *context.altup, predicted);
+  }
   Tensor stream = before, normed;
   for (std::size_t i = 0; i < c.sublayers.size(); ++i) {
     const Sublayer& sublayer = c.sublayers[i];
     const SublayerParams& own = w.sublayers[i];
     const SublayerNames names = names_of(sublayer);
     const BlockSite here = names.is_cross ? at.of_cross() : at;
-    if (p.ends_before(here(names.in))) return stream;
+    const bool is_corrected = sublayer.input == Sublayer::Input::corrected;
+    if (p.ends_before(is_corrected ? here(AltUpSite::corrected) : here(names.in))) return stream;
 
+    if (is_corrected) {
+      stream = correct(p, at, *context.altup, w.altup, predicted, stream);
+      before = corrected_stream(p, *context.altup, w.altup, stream);
+    }
     SublayerInput in{sublayer.input == Sublayer::Input::stream ? stream : before, normed, context.encoded};
     in.bias = context.bias;
     in.rope = &context.rope;

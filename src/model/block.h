@@ -21,7 +21,8 @@
 //       └─────────────────────────┘
 //
 // A third sublayer can add a per-layer embedding (mixers/per_layer): ln3_post, ple_out, resid_mid_ple. The last sum of
-// a block can be multiplied by a number of the checkpoint.
+// a block can be multiplied by a number of the checkpoint. With AltUp (altup/altup.h) the block computes one of several
+// streams.
 #pragma once
 
 #include "model/config.h"
@@ -37,9 +38,11 @@ struct StackContext : LayerContext {
   /// of another.
   std::vector<KeyValueRows> shared{};
   Tensor per_layer{};  ///< `[T, n_layers · p]`: the inputs of per-layer embeddings; no data without them.
+  const AltUpConfig* altup = nullptr;  ///< Null: the stream is one.
 };
 
-/// `[T, d]` from x `[T, d]`. Norms that the config does not have are the identity.
+/// `[T, d]` from x `[T, d]`, the rows of all streams if there are several. Norms that the config does not have are the
+/// identity.
 Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, const StackContext& context,
              const Tensor& x);
 

@@ -27,7 +27,8 @@ void check_order(std::string_view where, const BlockConfig& c) {
   for (std::size_t i = 1; i < c.sublayers.size(); ++i) {
     const SublayerNames before = names_of(c.sublayers[i - 1]), own = names_of(c.sublayers[i]);
     const BlockSite at_before{0, Stack::only, before.is_cross}, at{0, Stack::only, own.is_cross};
-    const bool is_serial = c.sublayers[i].input == Sublayer::Input::stream;
+    const Sublayer::Input input = c.sublayers[i].input;
+    const bool is_serial = input == Sublayer::Input::stream || input == Sublayer::Input::corrected;
     if (precedes(is_serial ? at_before(before.out) : at_before(before.in), at(own.in))) continue;
     throw Unsupported(where, "a block with {} {} {}", before.role, is_serial ? "and then" : "next to", own.role);
   }
@@ -40,6 +41,7 @@ void check_block(std::string_view where, const BlockConfig& c, bool has_source) 
   for (const Sublayer& s : c.sublayers) {
     std::visit([&](const auto& kind) { check(where, kind); }, s.what);
     check_number(where, "residual_scale", s.scale);
+    check_number(where, "residual_sum_scale", s.sum_scale);
     const SublayerNames names = names_of(s);
     check_norms(where, names.role, s.norms, is_parallel);
     if (s.input == Sublayer::Input::previous && (&s == &c.sublayers.front() || s.norms.pre)) {
@@ -159,6 +161,20 @@ void check_per_layer(std::string_view where, const StackConfig& config) {
   check_norm(where, "the norm of per-layer embeddings", c.norm);
 }
 
+/// Several streams: in every block the last sublayer, and no other, reads what AltUp has corrected.
+void check_altup(std::string_view where, const StackConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    for (const Sublayer& s : block.sublayers) {
+      const bool reads = s.input == Sublayer::Input::corrected;
+      if (reads == (config.altup.has_value() && &s == &block.sublayers.back())) continue;
+      throw BadInput(where, "expected the last sublayer of each block, and no other, to read AltUp's correction");
+    }
+  }
+  if (!config.altup) return;
+  check(where, *config.altup, config.d_model);
+  if (config.blocks.empty()) throw BadInput(where, "several streams require layers with a residual stream");
+}
+
 /// `source`: the encoder that the stack reads; null: none.
 void check_layers(std::string_view where, const StackConfig& config, const StackConfig* source) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
@@ -186,6 +202,7 @@ void check_stack(std::string_view where, const StackConfig& config, const StackC
   check_layers(where, config, source);
   check_shared_keys(where, config);
   check_per_layer(where, config);
+  check_altup(where, config);
   if (config.relative_bias) check_relative_bias(where, config);
 }
 
@@ -219,8 +236,8 @@ void check_bridge(std::string_view where, const ModelConfig& config) {
 }  // namespace
 
 bool BlockConfig::is_parallel() const {
-  return std::any_of(sublayers.begin(), sublayers.end(),
-                     [&](const Sublayer& s) { return &s != &sublayers.front() && s.input != Sublayer::Input::stream; });
+  return sublayers.size() > 1 && std::none_of(sublayers.begin() + 1, sublayers.end(),
+                                              [](const Sublayer& s) { return s.input == Sublayer::Input::stream; });
 }
 
 SublayerNames names_of(const Sublayer& sublayer) {
@@ -234,7 +251,7 @@ CacheLayerConfig cache_layer(const Sublayer& sublayer) {
 SumSites sum_sites(const BlockConfig& block, std::size_t i) {
   if (i + 1 == block.sublayers.size()) return {Site::resid_post, norms::post, Site::normalized_resid_post};
   const Sublayer& next = block.sublayers[i + 1];
-  const bool is_read = next.input == Sublayer::Input::stream;
+  const bool is_read = next.input == Sublayer::Input::stream || next.input == Sublayer::Input::corrected;
   return {is_read ? std::optional<Site>(names_of(next).mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
 }
 
@@ -251,8 +268,8 @@ int norm_number(const BlockConfig& block, std::size_t i) {
 }
 
 std::int64_t StackConfig::width_before(std::size_t i) const {
-  if (i == 0) return d_model * embedding.context;
-  if (layers.empty()) return d_model;
+  if (i == 0 && !altup) return d_model * embedding.context;
+  if (layers.empty()) return altup ? altup->n_streams * d_model : d_model;
   return std::visit([](const auto& layer) { return layer.width(); }, layers[i - 1]);
 }
 
@@ -300,6 +317,7 @@ void validate(const ModelConfig& config, std::string_view where) {
     check_stack(encoder, *config.encoder, nullptr);
     n_experts += count_experts(*config.encoder);
     if (is_bidirectional(config)) throw BadInput(where, "a decoder reads earlier tokens only");
+    if (config.altup || config.encoder->altup) throw Unsupported(where, "several streams next to an encoder");
     check_bridge(where, config);
     const bool fits = config.encoder->embedding_width() == config.embedding_width() &&
                       config.encoder->vocab_size == config.vocab_size;
@@ -356,6 +374,11 @@ bool is_constant(const ModelConfig& config, std::string_view name) {
   if (!name.ends_with("pos_embed.weight")) return false;
   const StackConfig& stack = name.starts_with("encoder.") ? *config.encoder : config;
   return stack.embedding.sinusoid.has_value();
+}
+
+std::optional<float> limit_of(const ModelConfig& config, std::string_view name) {
+  const bool is_coef = name.ends_with(".altup.predict.weight") || name.ends_with(".altup.correct.weight");
+  return is_coef ? config.altup->coef_limit : std::nullopt;
 }
 
 std::int64_t max_experts(const ModelConfig& config) {

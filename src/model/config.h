@@ -15,6 +15,7 @@
 
 #include "base/fields.h"
 #include "cache/kv_cache.h"
+#include "model/altup/altup.h"
 #include "model/layers/perceptron.h"
 #include "model/layers/recurrent.h"
 #include "model/sublayers.h"
@@ -109,26 +110,32 @@ void for_each_field(C& c, Visit&& visit) {
 ///       └─────────────────────────────────────┘
 struct Sublayer {
   enum class Input : std::uint8_t {
-    stream,    ///< The stream with the outputs of the sublayers before this one.
-    block,     ///< The stream before the block: with `stream` of the first sublayer, a parallel block.
-    previous,  ///< What the sublayer before it reads, after its norm, which is the norm of both. `pre` is absent.
+    stream,     ///< The stream with the outputs of the sublayers before this one.
+    block,      ///< The stream before the block: with `stream` of the first sublayer, a parallel block.
+    previous,   ///< What the sublayer before it reads, after its norm, which is the norm of both. `pre` is absent.
+    corrected,  ///< With AltUp: the active stream after the correction. The output is added to all streams but the
+                ///< first.
   };
 
   SublayerKinds::Config what;
   SublayerNorms norms{};
   Input input = Input::stream;
-  float scale = 1.0f;  ///< Factor of the output before it is added to the stream.
+  float scale = 1.0f;      ///< Factor of the output before it is added to the stream.
+  float sum_scale = 1.0f;  ///< Factor of the stream after the output is added to it.
 
   bool operator==(const Sublayer&) const = default;
 };
 
-constexpr std::array<std::string_view, 3> words(Sublayer::Input) { return {"stream", "block", "previous"}; }
+constexpr std::array<std::string_view, 4> words(Sublayer::Input) {
+  return {"stream", "block", "previous", "corrected"};
+}
 template <ConfigOf<Sublayer> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"", "what it computes"}, c.what);
   visit(Field{"", "its norms"}, c.norms);
   visit(Field{"input", "what it reads", {}, false}, c.input);
   visit(Field{"residual_scale", "factor of a sublayer's output before it is added to the stream"}, c.scale);
+  visit(Field{"residual_sum_scale", "factor of the stream after it", {}, false}, c.sum_scale);
 }
 
 /// A layer with a residual stream. In GPT-2 attention and an FFN, in the decoder of T5 cross-attention between them.
@@ -136,7 +143,7 @@ struct BlockConfig {
   std::vector<Sublayer> sublayers;
   bool scalar = false;  ///< The stream after the block is multiplied by a number, a constant of the checkpoint.
 
-  /// Whether a sublayer reads the stream before the block, next to one that came before it.
+  /// Whether no sublayer reads what another has added to the stream.
   bool is_parallel() const;
 
   bool operator==(const BlockConfig&) const = default;
@@ -245,6 +252,7 @@ struct StackConfig {
   EmbeddingConfig embedding;
   std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
   std::optional<PerLayerInputConfig> per_layer{};   ///< What sublayers of the kind PerLayerConfig read.
+  std::optional<AltUpConfig> altup{};               ///< The stream is several streams.
   std::vector<BlockConfig> blocks;
   std::vector<LayerConfig> layers;
   std::optional<NormConfig> final_norm;
@@ -254,7 +262,8 @@ struct StackConfig {
   std::int64_t embedding_width() const { return embedding.width.value_or(d_model); }
   /// Elements of a row of the stream before layer `i`; for i = n_layers() after the last layer.
   std::int64_t width_before(std::size_t i) const;
-  std::int64_t output_width() const { return width_before(n_layers()); }
+  /// Elements of a row of what the head reads.
+  std::int64_t output_width() const { return altup ? d_model : width_before(n_layers()); }
 
   bool operator==(const StackConfig&) const = default;
 };
@@ -267,6 +276,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"", "from ids to vectors"}, c.embedding);
   visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
   visit(Field{"per_layer", "the inputs of per-layer embeddings", {}, false}, c.per_layer);
+  visit(Field{"altup", "several residual streams (AltUp)", {}, false}, c.altup);
   visit(Field{"blocks", "layers with a residual stream"}, c.blocks);
   visit(Field{"layers", "layers that replace the stream"}, c.layers);
   visit(Field{"final_norm", "a norm before the head"}, c.final_norm);
@@ -349,6 +359,9 @@ constexpr std::string_view kScalarName = ".layer_scalar.weight";
 
 /// Whether training never changes the parameter that for_each_param calls `name`.
 bool is_constant(const ModelConfig& config, std::string_view name);
+
+/// Training keeps the elements of the parameter of that name within ± this number; absent: there is no limit.
+std::optional<float> limit_of(const ModelConfig& config, std::string_view name);
 
 /// The largest number of experts in a layer; 0 without experts.
 std::int64_t max_experts(const ModelConfig& config);

@@ -224,7 +224,8 @@ std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const Mode
 
 /// Rows of the stream after the last block, normed.
 Tensor normed_rows(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& rows) {
-  return norm(p, BlockSite{-1, c.stack()}(norms::final), c.final_norm, w.final_norm, rows);
+  const Tensor x = c.altup ? merge_streams(p, *c.altup, w.streams, rows) : rows;
+  return norm(p, BlockSite{-1, c.stack()}(norms::final), c.final_norm, w.final_norm, x);
 }
 
 void deliver_hidden(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x) {

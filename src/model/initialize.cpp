@@ -11,62 +11,10 @@ namespace {
 
 constexpr std::uint32_t kStream = 0x696E6974;  // "init": separate from the random numbers of sampling
 
-template <std::size_t N>
-double polynomial(const double (&c)[N], double x) {
-  double y = c[N - 1];
-  for (std::size_t i = N - 1; i-- > 0;) y = y * x + c[i];
-  return y;
-}
-
-/// The quantile of the standard normal distribution for p in (0, 1), with a relative error of 1e-16. Source: Wichura
-/// 1988, algorithm AS 241 (PPND16).
-double normal_quantile(double p) {
-  static constexpr double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
-                                 1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
-                                 3.3430575583588128105e+4, 2.5090809287301226727e+3};
-  static constexpr double b[] = {1.0,
-                                 4.2313330701600911252e+1,
-                                 6.8718700749205790830e+2,
-                                 5.3941960214247511077e+3,
-                                 2.1213794301586595867e+4,
-                                 3.9307895800092710610e+4,
-                                 2.8729085735721942674e+4,
-                                 5.2264952788528545610e+3};
-  static constexpr double c[] = {1.42343711074968357734e0,  4.63033784615654529590e0, 5.76949722146069140550e0,
-                                 3.64784832476320460504e0,  1.27045825245236838258e0, 2.41780725177450611770e-1,
-                                 2.27238449892691845833e-2, 7.74545014278341407640e-4};
-  static constexpr double d[] = {1.0,
-                                 2.05319162663775882187e0,
-                                 1.67638483018380384940e0,
-                                 6.89767334985100004550e-1,
-                                 1.48103976427480074590e-1,
-                                 1.51986665636164571966e-2,
-                                 5.47593808499534494600e-4,
-                                 1.05075007164441684324e-9};
-  static constexpr double e[] = {6.65790464350110377720e0,  5.46378491116411436990e0,  1.78482653991729133580e0,
-                                 2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
-                                 2.71155556874348757815e-5, 2.01033439929228813265e-7};
-  static constexpr double f[] = {1.0,
-                                 5.99832206555887937690e-1,
-                                 1.36929880922735805310e-1,
-                                 1.48753612908506148525e-2,
-                                 7.86869131145613259100e-4,
-                                 1.84631831751005468180e-5,
-                                 1.42151175831644588870e-7,
-                                 2.04426310338993978564e-15};
-  const double q = p - 0.5;
-  if (std::abs(q) <= 0.425) {
-    const double r = 0.180625 - q * q;
-    return q * polynomial(a, r) / polynomial(b, r);
-  }
-  const double r = std::sqrt(-math::log(std::min(p, 1 - p)));
-  const double x =
-      r <= 5 ? polynomial(c, r - 1.6) / polynomial(d, r - 1.6) : polynomial(e, r - 5) / polynomial(f, r - 5);
-  return q < 0 ? -x : x;
-}
-
 /// Whether a parameter multiplies what it is a parameter of: 1 leaves it unchanged.
-bool is_factor(std::string_view name) { return name.ends_with(kScalarName) || name.ends_with(".expert_scale.weight"); }
+bool is_factor(std::string_view name) {
+  return name.ends_with(kScalarName) || name.ends_with(".expert_scale.weight") || name.ends_with(".altup.scale.weight");
+}
 
 double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0)); }
 
@@ -122,7 +70,7 @@ void draw_initial(const InitRule& rule, std::uint64_t seed, std::uint64_t param,
                              key);
     for (std::uint64_t i = std::max(block * 4, begin); i < std::min(block * 4 + 4, end); ++i) {
       const double u = (static_cast<double>(bits[i % 4]) + 0.5) * 0x1p-32;
-      out[i - begin] = static_cast<float>(rule.mean + rule.std * normal_quantile(lowest + width * u));
+      out[i - begin] = static_cast<float>(rule.mean + rule.std * math::normal_quantile(lowest + width * u));
     }
   }
 }

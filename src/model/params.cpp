@@ -65,8 +65,10 @@ void list_layers(ParamList& list, const StackConfig& c, StackParams& w, const st
         c.layers[i]);
   }
   const Widths widths{c.d_model, source != nullptr ? source->output_width() : 0};
+  if (c.altup) list_params(list, prefix, *c.altup, w.streams, c.d_model);
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
     const std::string at = (prefix.empty() ? "blocks." : prefix) + std::to_string(i) + ".";
+    if (c.altup) list_params(list, at, *c.altup, w.blocks[i].altup, c.d_model);
     list_block(list, c.blocks[i], w.blocks[i], at, widths);
   }
   list.norm(w.final_norm, prefix + "ln_final", c.final_norm, c.output_width());

@@ -39,6 +39,7 @@ decltype(auto) visit_sublayer(Sublayer& sublayer, SublayerParams& w, Use&& use) 
 struct BlockParams {
   std::vector<SublayerParams> sublayers;
   Param scalar;  ///< `[1]`, if the block has one.
+  AltUpParams altup;
 };
 
 struct StackParams {
@@ -54,6 +55,7 @@ struct StackParams {
   LinearParams per_layer_proj;  ///< `[n_layers · p, d_model]`
   NormParams per_layer_norm;    ///< `[p]`
   Param rel_bias;               ///< `[n_buckets, n_heads]`, if there is a relative bias.
+  StreamsParams streams;        ///< With AltUp.
   std::vector<BlockParams> blocks;
   std::vector<LayerKinds::Params> layers;
   NormParams final_norm;

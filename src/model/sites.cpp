@@ -17,7 +17,7 @@ void add_tables(Tables& tables, const std::variant<Kinds...>*) {
 }
 
 std::vector<Site> sorted_sites() {
-  Tables tables = {&kSharedTable};
+  Tables tables = {&kSharedTable, &kAltUpSiteTable};
   add_tables(tables, static_cast<const SublayerKinds::Config*>(nullptr));
   add_tables(tables, static_cast<const LayerKinds::Config*>(nullptr));
   std::sort(tables.begin(), tables.end());

@@ -183,8 +183,16 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
 
 /// `[T, n_layers · p]`: rows of the table of per-layer embeddings, times its scale. They are read from the mapped file
 /// in groups, whose pages are released: the table takes no memory, however many tokens there are.
-Tensor look_up(Pass& p, const PerLayerInputConfig& c, const Param& table, std::span<const std::int32_t> ids) {
+Tensor look_up(Pass& p, const PerLayerInputConfig& c, const Param& table, std::span<const std::int32_t> tokens) {
   constexpr std::size_t kGroup = 64;
+  std::vector<std::int32_t> in_table;  // the table may lack the last tokens of the vocabulary
+  const bool lacks_ids =
+      !p.shapes_only && std::any_of(tokens.begin(), tokens.end(), [&](std::int32_t id) { return id >= c.vocab_size; });
+  if (lacks_ids) {  // these tokens have the row of token 0
+    const auto row_of = [&](std::int32_t id) { return id < c.vocab_size ? id : 0; };
+    std::transform(tokens.begin(), tokens.end(), std::back_inserter(in_table), row_of);
+  }
+  const std::span<const std::int32_t> ids = in_table.empty() ? tokens : in_table;
   const EmbedOptions options{c.scale, {}, "per_layer_embed"};
   if (p.is_taped() || p.shapes_only || p.ledger != nullptr) return embed(p, table, ids, options);
   const auto size = static_cast<std::size_t>(bytes_of(table.view.dtype, table.shape.count()));
@@ -275,6 +283,7 @@ StackInput embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackP
                         std::span<const std::int32_t> ids, std::span<const std::int32_t> types) {
   const BlockSite at{-1, stack};
   const auto n_rows = static_cast<std::int64_t>(ids.size());
+  const auto streams = [&](const Tensor& x) { return c.altup ? split_streams(p, *c.altup, w.streams, x) : x; };
   if (const int first = first_layer(p, stack); first > 0) return {p.tensor({n_rows, c.width_before(as_size(first))})};
   if (p.ledger != nullptr) p.ledger->enter_layer(-1, stack);
   std::vector<std::int32_t> replaced;
@@ -283,16 +292,18 @@ StackInput embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackP
   const bool has_per_layer = c.per_layer && !p.ends_before(BlockSite{0, stack}(Site::resid_pre));
   StackInput in;
   if (p.is_taped()) {
-    in.stream = embed_sum(p, at, c, w, table, read, types);
-    if (has_per_layer) in.per_layer = per_layer_inputs(p, at, c, w, read, in.stream);
+    const Tensor x = embed_sum(p, at, c, w, table, read, types);
+    if (has_per_layer) in.per_layer = per_layer_inputs(p, at, c, w, read, x);
+    in.stream = streams(x);
     return in;
   }
   const auto copy_to = [&](const Tensor& to, const Tensor& from) { p.copy(from.data, from.count(), to.data); };
   in.stream = p.tensor({n_rows, c.width_before(0)});
   if (has_per_layer) in.per_layer = p.tensor({n_rows, w.per_layer_embed.shape[1]});
   const ArenaScope scope(p.arena);
-  copy_to(in.stream, embed_sum(p, at, c, w, table, read, types));
-  if (has_per_layer) copy_to(in.per_layer, per_layer_inputs(p, at, c, w, read, in.stream));
+  const Tensor x = embed_sum(p, at, c, w, table, read, types);
+  copy_to(in.stream, streams(x));
+  if (has_per_layer) copy_to(in.per_layer, per_layer_inputs(p, at, c, w, read, x));
   return in;
 }
 
@@ -301,6 +312,7 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
   Tensor x = in.stream;
   StackContext context{source};
   context.per_layer = in.per_layer;
+  context.altup = c.altup ? &*c.altup : nullptr;
   context.shared = memory_for_keys(p, c, x.rows());
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
   const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.n_layers();

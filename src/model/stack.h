@@ -34,7 +34,7 @@ StackInput embed_tokens(Pass& p, Stack stack, const StackConfig& c, const StackP
 /// Memory for the last states of all layers of a recurrent stack, which its layers fill. Null for other stacks.
 SharedStates make_states(Pass& p, Stack stack, const StackConfig& c);
 
-/// `[T, output_width]` from the input of the first layer and what the encoder has computed, if there is one.
+/// `[T, width_before(n_layers)]` from the input of the first layer and what the encoder has computed, if there is one.
 /// Without a tape each block overwrites the stream and releases its arena memory. With a tape all values are kept; with
 /// recompute only the stream before each block is kept, and the backward reruns the block. Throws NotFinite as
 /// check_finite does, and Interrupted.

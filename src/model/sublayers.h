@@ -8,6 +8,7 @@
 #include "model/mixers/experts/experts.h"
 #include "model/mixers/ffn/ffn.h"
 #include "model/mixers/latent_attention/latent_attention.h"
+#include "model/mixers/laurel/laurel.h"
 #include "model/mixers/per_layer/per_layer.h"
 
 namespace vitrine {
@@ -19,7 +20,7 @@ struct KindList {
   using Params = std::variant<typename Kinds::Params...>;
 };
 
-using SublayerKinds =
-    KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, PerLayerConfig, LatentAttentionConfig>;
+using SublayerKinds = KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, PerLayerConfig,
+                               LatentAttentionConfig, LaurelConfig>;
 
 }  // namespace vitrine

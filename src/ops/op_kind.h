@@ -15,7 +15,8 @@ namespace vitrine {
   KIND(activate) KIND(gated) KIND(sigmoid) KIND(softcap) KIND(add) KIND(scale) KIND(multiply_rows)        \
   KIND(softmax_rows) KIND(chosen_weights) KIND(shares_of) KIND(take_rows) KIND(run_experts)               \
   KIND(mix_results) KIND(next_token_loss) KIND(clamp) KIND(multiply_columns)                                \
-  KIND(query_scales) KIND(xielu) KIND(clamped_swiglu) KIND(hadamard)
+  KIND(query_scales) KIND(xielu) KIND(clamped_swiglu) KIND(hadamard)                                      \
+  KIND(predict_streams) KIND(correct_streams) KIND(add_to_streams) KIND(match_magnitude) KIND(gaussian_topk)
 #define VITRINE_OTHER_OPS(KIND)                                                                           \
   KIND(embed_sinusoids) KIND(heads_in) KIND(heads_out) KIND(rescale) KIND(difference) KIND(spread)        \
   KIND(norm) KIND(relative_bias) KIND(scores) KIND(mix) KIND(scan) KIND(dropout) KIND(concat) KIND(stack) \

@@ -155,6 +155,9 @@ StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const T
     } else {
       k.sgd(sgd[group], g, chunk.count, p, m);
     }
+    if (param.limit) {
+      std::transform(p, p + chunk.count, p, [by = *param.limit](float x) { return std::clamp(x, -by, by); });
+    }
     if (param.rounded != nullptr) {
       k.narrow(p, chunk.count, DType::bf16, param.rounded + chunk.first * size_of(DType::bf16));
     }

@@ -93,6 +93,7 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
     const std::int64_t cols = shape[shape.rank() - 1];
     param = {name, name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
     params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});
+    params_.back().limit = limit_of(config, name);
     value += round_up(shape.count(), kParamAlignment) * size_of(DType::f32);
     weight += round_up(shape.count(), kParamAlignment) * size_of(dtype);
   });

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ struct TrainParam {
   float* value = nullptr;        ///< The optimizer updates it: the weight, or the float32 master of a bf16 weight.
   std::byte* rounded = nullptr;  ///< The bf16 weight: value rounded to nearest even; null if value is the weight.
   const Param* param = nullptr;  ///< The model's parameter, which passes read.
+  std::optional<float> limit{};  ///< The optimizer keeps the elements within ± it.
 
   std::int64_t count() const { return shape.count(); }
   bool decays() const { return shape.rank() >= 2; }  ///< Weight decay applies to matrices, not to gains and biases.

@@ -146,6 +146,17 @@ TEST(Math, SpecialValues) {
   EXPECT_TRUE(std::isnan(math::pow(2, kNaN)));
 }
 
+/// Φ(Φ⁻¹(p)) is p, in the middle and in both tails.
+TEST(Math, QuantilesOfTheNormalDistribution) {
+  EXPECT_EQ(math::normal_quantile(0.5), 0);
+  EXPECT_NEAR(math::normal_quantile(0.95), 1.6448536269514722, 1e-15);
+  for (const double p : {1e-300, 1e-20, 1e-5, 0.01, 0.07, 0.08, 0.3, 0.5, 0.9, 0.93, 0.99}) {
+    const double q = math::normal_quantile(p);
+    EXPECT_NEAR(math::erfc(-q / std::sqrt(2.0)) / 2, p, 2e-13 * p) << p;  // the tail's value is steep in q
+    if (p >= 0.01) EXPECT_NEAR(math::normal_quantile(1 - p), -q, 2e-14) << p;
+  }
+}
+
 /// The bits of 260,000 results, whatever the machine: computed once, on a processor with FMA.
 TEST(Math, GivesTheSameBitsEverywhere) {
   std::mt19937_64 random(5);

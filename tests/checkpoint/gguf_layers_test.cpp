@@ -1,6 +1,9 @@
 // The config of a model in GGUF: layers with a window, offsets of norms.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "base/mapped_file.h"
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf_support.h"
@@ -48,6 +51,54 @@ TEST(GgufConfig, SharedKeysAreThoseThatLlamaCppAssumes) {
   EXPECT_EQ(architecture.misread(config), "");
   find<AttentionConfig>(config.blocks[4])->kv_layer = 0;
   EXPECT_EQ(architecture.misread(config), "the layers whose keys and values others read");
+}
+
+/// Of a model with the sizes that llama.cpp's source has as constants, the file is the same model; the table of
+/// per-layer embeddings has a row for every token.
+TEST(Gguf, SeveralStreamsWithLlamaCppsConstants) {
+  Json config = preset_or_config("gemma-3n-e4b");
+  config.update({{"hidden_size", 24},
+                 {"num_hidden_layers", 22},
+                 {"num_kv_shared_layers", 2},
+                 {"num_attention_heads", 2},
+                 {"num_key_value_heads", 1},
+                 {"head_dim", 8},
+                 {"intermediate_size", 40},
+                 {"vocab_size", 41},
+                 {"vocab_size_per_layer_input", 37},
+                 {"sliding_window", 6},
+                 {"max_position_embeddings", 64}});
+  const TempFolder folder;
+  ThreadPool pool(2);
+  init_checkpoint(config, "config", folder / "model", DType::f32, 7, pool);
+  const Checkpoint original = load_checkpoint(folder / "model");
+  const std::string path = folder / "model.gguf";
+  const Checkpoint gguf = through_gguf(original, DType::f32, path);
+  std::vector<std::int32_t> ids;
+  for (std::int32_t id = 0; id < 41; ++id) ids.push_back((id * 7 + 3) % 41);
+  EXPECT_TRUE(same_bits(logits_of(*gguf.model, ids), logits_of(*original.model, ids)));
+  // llama.cpp expects unread maps to keys and values in layers that read those of others
+  const auto file = MappedFile::open(path);
+  const GgufContents contents = GgufMetadata::parse(file->bytes(), path).contents();
+  const auto count_of = [&](const std::string& ending) {
+    const auto& tensors = contents.tensors;
+    return std::count_if(tensors.begin(), tensors.end(), [&](const GgufTensor& t) { return t.name.ends_with(ending); });
+  };
+  for (const char* name : {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"}) EXPECT_EQ(count_of(name), 22);
+  const GgufArchitecture& architecture = gguf_architecture_of("gemma3n_text", "test");
+  EXPECT_EQ(architecture.misread(original.model->config()), "");
+  const auto misread = [&](auto change) {
+    ModelConfig other = original.model->config();
+    change(other);
+    return std::string(architecture.misread(other));
+  };
+  EXPECT_EQ(misread([](ModelConfig& c) { c.altup->active = 1; }), "the number of streams, or the active one");
+  EXPECT_EQ(misread([](ModelConfig& c) { c.altup->scaled = false; }), "the lack of a scale of the corrected stream");
+  EXPECT_EQ(misread([](ModelConfig& c) { find<LaurelConfig>(c.blocks[3])->rank = 63; }), "the rank of LAuReL");
+  EXPECT_EQ(misread([](ModelConfig& c) { find<DenseConfig>(c.blocks[10])->gate_cutoff = 1.0f; }),
+            "the sparsity of the gates");
+  EXPECT_EQ(misread([](ModelConfig& c) { find<AttentionConfig>(c.blocks[21])->kv_layer = 2; }),
+            "the layers whose keys and values others read");
 }
 
 TEST(Gguf, WeightsThatTheTypeCannotHoldAreRefused) {

@@ -55,6 +55,7 @@ const std::map<std::string, std::string> kRefused = {
     {"deepseek_v2", "the rank of a group of experts"},   // llama.cpp ranks them by the two largest scores
     {"glm4_moe_lite", "latent_attention.rope_pairs"},    // no key for it
     {"minicpm3", "embedding_scale"},                     // a constant of the architecture
+    {"gemma3n", "the number of streams"},                // constants of llama.cpp
 };
 
 /// A part of the message that refuses `golden`, or empty if it can be written as GGUF.

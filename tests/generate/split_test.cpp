@@ -124,7 +124,7 @@ constexpr const char* kFamilies[] = {"gpt2",
                                      "deepseek_v3",
                                      "deepseek_v2",
                                      "gemma4_moe"};
-constexpr const char* kFamiliesWithSharedKeys[] = {"gemma4"};
+constexpr const char* kFamiliesWithSharedKeys[] = {"gemma4", "gemma3n"};
 constexpr const char* kFamiliesWithEncoders[] = {
     "masked/bert_pretraining", "masked/distilbert", "pairs/bart", "pairs/t5", "pairs/mt5", "pairs/marian_two"};
 

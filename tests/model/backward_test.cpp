@@ -118,6 +118,7 @@ TEST_P(Backward, GradientsOfHeadInputsAddUp) {
     }
     EXPECT_TRUE(same_bits(chained.at(block + "hook_attn_in").data, whole.at(block + "hook_attn_in").data)) << block;
     if (!whole.contains(block + "hook_resid_mid")) continue;  // a parallel block: the FFN reads the stream, too
+    if (model_.config().altup) continue;                      // the stream before the block is several
     const Value &pre = whole.at(block + "hook_resid_pre"), &mid = whole.at(block + "hook_resid_mid");
     for (std::size_t i = 0; i < all.size(); ++i) {
       ASSERT_NEAR(all[i], static_cast<double>(pre.data[i]) - static_cast<double>(mid.data[i]), bar) << block << i;

@@ -22,7 +22,7 @@ constexpr float kDetected = 4e-5f;  // 20 times the tolerance of the goldens
 const std::vector<std::string> kWithoutEffect = {
     "max_seq_len",   // a limit
     "untrained_id",  // of training
-    "is_bias_trained",
+    "coef_limit",   "is_bias_trained",
     "has_head",      // a golden with logits has one
     "pad_token_id",  // no golden of a decoder has a context
     "frequency",     // computed from the others
@@ -39,8 +39,13 @@ const std::set<std::string> kUndetected = {
     "gemma2_f16 blocks.attention.value_scale",
     "gemma3 blocks.attention.value_scale",
     "gemma3_tables blocks.attention.value_scale",
+    "gemma3n blocks.attention.value_scale",
     "gemma4 blocks.attention.value_scale",
     "gemma4_moe blocks.attention.value_scale",
+    // A norm of the projection does.
+    "gemma3n per_layer.per_layer_projection_scale",
+    // A norm of the sum does.
+    "opt_350m blocks.residual_sum_scale",
     // Each has one of the lists for its prompt.
     "phi3_short blocks.attention.rope.scaling.longrope.long_factor",
     "phi3_long blocks.attention.rope.scaling.longrope.short_factor",
@@ -80,6 +85,9 @@ const std::set<std::string> kUndetected = {
 
 /// Fields that cannot be changed with the parameters of the goldens: sizes, and what none of them has.
 const std::set<std::string> kNotTried = {
+    "altup",
+    "altup.n_streams",
+    "altup.router_norm.bias",
     "blocks",
     "blocks.attention.head_dim",
     "blocks.attention.n_heads",
@@ -90,6 +98,7 @@ const std::set<std::string> kNotTried = {
     "blocks.attention.v_norm.weight_offset",
     "blocks.attention.value_dim",
     "blocks.experts.expert.d_ff",
+    "blocks.experts.expert.gate_cutoff",
     "blocks.experts.expert.xielu",
     "blocks.experts.experts_norm_after.bias",
     "blocks.experts.experts_norm_before.bias",
@@ -98,6 +107,7 @@ const std::set<std::string> kNotTried = {
     "blocks.experts.shared.clamped_swiglu",
     "blocks.experts.shared.d_ff",
     "blocks.experts.shared.ffn_bias",
+    "blocks.experts.shared.gate_cutoff",
     "blocks.experts.shared.xielu",
     "blocks.experts.shared_norm_after.bias",
     "blocks.latent_attention.keys_apart",
@@ -109,6 +119,8 @@ const std::set<std::string> kNotTried = {
     "blocks.latent_attention.rope.dim",
     "blocks.latent_attention.rope.reversed",
     "blocks.latent_attention.value_dim",
+    "blocks.laurel.laurel_norm.bias",
+    "blocks.laurel.laurel_rank",
     "blocks.mlp.clamped_swiglu",
     "blocks.mlp.d_ff",
     "blocks.norm_after.bias",

@@ -89,6 +89,21 @@ TEST_P(OptimizerGoldens, TenStepsEqualPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerGoldens, testing::Values("adamw", "sgd"));
 
+TEST(Optimizer, KeepsTheElementsOfAParameterWithinItsLimit) {
+  Parameters free({{13, 41}, {7, 5}}, true), limited({{13, 41}, {7, 5}}, true);
+  limited.params[1].limit = 0.25f;
+  ThreadPool pool(1);
+  for (Parameters* p : {&free, &limited}) {
+    Optimizer(OptimizerConfig(), p->params).step(pool, default_kernels(), p->params, p->grads, 1e-2);
+  }
+  EXPECT_EQ(free.values[0], limited.values[0]);
+  for (std::size_t i = 0; i < free.values[1].size(); ++i) {
+    EXPECT_EQ(limited.values[1][i], std::clamp(free.values[1][i], -0.25f, 0.25f)) << i;
+    const bool is_beyond = std::abs(free.values[1][i]) > 0.25f;
+    EXPECT_EQ(limited.weights[1][i] == free.weights[1][i], !is_beyond) << i;
+  }
+}
+
 TEST(Optimizer, HasTheSameBitsOnAnyThreadsAndInstructionSets) {
   const auto run = [](int threads, Isa isa) {
     Parameters p({{123, 457}, {35}, {9000}, {1}}, true);

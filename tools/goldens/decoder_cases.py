@@ -920,6 +920,53 @@ CASES = [
         ablations={"embed_scale": STRONG, "final_softcap": STRONG},
     ),
     Case(
+        name="gemma3n",
+        proves=(
+            "three streams of which the second is active (AltUp), LAuReL, sparse gates, widths of MLPs by layer, keys "
+            "and values of earlier layers, per-layer embeddings that lack the last tokens"
+        ),
+        model_class=transformers.Gemma3nForCausalLM,
+        layout=GEMMA2,
+        config=SMALL
+        | dict(
+            num_hidden_layers=5,
+            intermediate_size=[24, 24, 24, 20, 20],
+            head_dim=8,
+            sliding_window=5,
+            layer_types=["sliding_attention", "full_attention"] + ["sliding_attention"] * 2 + ["full_attention"],
+            num_kv_shared_layers=2,
+            hidden_size_per_layer_input=9,
+            vocab_size_per_layer_input=27,
+            final_logit_softcapping=3.0,
+            altup_num_inputs=3,
+            altup_active_idx=1,
+            laurel_rank=5,
+            activation_sparsity_pattern=[0.8, 0.3, 0.0, 0.0, 0.0],
+            rope_parameters={
+                "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            },
+        ),
+        tokens=13,
+        gains={
+            "qk_norm": 1.0,
+            "embed_tokens_per_layer": 3.0,
+            "per_layer_input_gate": 1.6,
+            "modality_router": 8.0,
+        },
+        ablations={
+            "embed_scale": STRONG,
+            "ropes": STRONG,
+            "per_layer_table": STRONG,
+            "prediction": STRONG,
+            "correction": STRONG,
+            "correction_scale": STRONG,
+            "active_stream": STRONG,
+            "laurel": STRONG,
+            "sparsity": STRONG,
+        },
+    ),
+    Case(
         name="gemma4",
         proves=(
             "sizes, RoPE and windows by kind of layer, a norm of v, keys and values of the last unshared layer of the "

@@ -206,6 +206,34 @@ def forget_per_layer_table(model: PreTrainedModel) -> None:
     model.model.embed_tokens_per_layer.weight.data.zero_()
 
 
+def forget_prediction(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.altup.prediction_coefs.weight.data.zero_()
+
+
+def forget_correction(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.altup.correction_coefs.weight.data.zero_()
+
+
+def forget_correction_scale(model: PreTrainedModel) -> None:
+    model.config.altup_correct_scale = False
+
+
+def assume_first_stream_active(model: PreTrainedModel) -> None:
+    model.config.altup_active_idx = 0
+
+
+def forget_laurel(model: PreTrainedModel) -> None:
+    for layer in model.model.layers:
+        layer.laurel.linear_right.weight.data.zero_()
+
+
+def forget_sparsity(model: PreTrainedModel) -> None:
+    for mlp in each(model, "MLP"):
+        mlp.activation_sparsity = 0.0
+
+
 def forget_expert_scale(model: PreTrainedModel) -> None:
     for layer in model.model.layers:
         layer.router.per_expert_scale.data.fill_(1.0)
@@ -266,6 +294,12 @@ ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
     "ropes": forget_ropes,
     "layer_scalars": forget_layer_scalars,
     "per_layer_table": forget_per_layer_table,
+    "prediction": forget_prediction,
+    "correction": forget_correction,
+    "correction_scale": forget_correction_scale,
+    "active_stream": assume_first_stream_active,
+    "laurel": forget_laurel,
+    "sparsity": forget_sparsity,
     "expert_scale": forget_expert_scale,
     "router_scale": forget_router_scale,
     "window": forget_window,

@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 TOLERANCE = 5e-6  # of recomputed values, relative to the largest magnitude in the tensor
 
 ROTATES_ALONE = ("GPTJForCausalLM", "CodeGenForCausalLM")  # first k, then q, [1, T, heads, elements]
-ROTATES_Q_FIRST = ("Gemma4ForCausalLM",)  # then k, unless it is that of an earlier layer
+ROTATES_Q_FIRST = ("Gemma3nForCausalLM", "Gemma4ForCausalLM")  # then k, unless it is that of an earlier layer
 
 Sites = dict[str, Tensor]
 
@@ -94,6 +94,7 @@ class Record:
     routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     attention: list[AttentionCall] = field(default_factory=list)
     first_calls: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # input and output
+    streams: dict[str, Tensor] = field(default_factory=dict)  # [T, n, d]; what blocks made of the active one [T, d]
     before_rotation: dict[int, tuple[Tensor, Tensor | None]] = field(default_factory=dict)  # by layer
     rotated: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     logits: Tensor | None = None
@@ -136,6 +137,7 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
             elif kind in ROTATES_Q_FIRST:
                 observer = _query_first_observer
             observed.enter_context(patch.object(family, "apply_rotary_pos_emb", observer(seen, rotate)))
+        _observe_streams(seen, model, observed)
         if hasattr(family, "apply_rotary_emb"):  # Llama 4: tokens before heads
             observed.enter_context(
                 patch.object(family, "apply_rotary_emb", _rotary_observer(seen, family.apply_rotary_emb, True))
@@ -165,6 +167,39 @@ def _module_observer(seen: Record, name: str):
             seen.outputs[name] = output[0][0] if output[0].ndim == 3 else output[0]
 
     return hook
+
+
+def _observe_streams(seen: Record, model: PreTrainedModel, observed: ExitStack):
+    """AltUp's streams [n, 1, T, d] before, in and after each block, and the inputs of per-layer embeddings."""
+
+    def rows(streams: Tensor) -> Tensor:
+        return streams[:, 0].transpose(0, 1).clone()
+
+    def observe(name: str, block: nn.Module):
+        def after(_module, args, output):
+            seen.inputs[name], seen.outputs[name] = rows(args[0]).flatten(1), rows(output).flatten(1)
+            seen.second_inputs[name] = args[2][0]
+
+        predict, correct = block.altup.predict, block.altup.correct
+
+        def predicted(streams):
+            result = predict(streams)
+            seen.streams[f"{name}.predicted"] = rows(result)
+            return result
+
+        def corrected(predictions, made):
+            result = correct(predictions, made)
+            seen.streams[f"{name}.corrected"], seen.streams[f"{name}.made"] = rows(result), made[0]
+            return result
+
+        hook = block.register_forward_hook(after)
+        observed.callback(hook.remove)
+        observed.enter_context(patch.object(block.altup, "predict", predicted))
+        observed.enter_context(patch.object(block.altup, "correct", corrected))
+
+    for name, module in model.named_modules():
+        if hasattr(module, "altup"):
+            observe(name, module)
 
 
 def _observe_inline_attention(seen: Record, model: PreTrainedModel, family, observed: ExitStack):
@@ -335,11 +370,11 @@ def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Recor
         stream = sites["ln_embed.hook_out"]
     for layer in range(model.config.num_hidden_layers):
         block = block_sites(model, layout, seen, layer)
-        assert_close(block["hook_resid_pre"], stream, f"input of block {layer}")
+        assert_close(block["hook_resid_pre"][:, : stream.shape[1]], stream, f"input of block {layer}")
         stream = block["hook_normalized_resid_post" if layout.norms_sum else "hook_resid_post"]
         sites |= {f"blocks.{layer}.{name}": value for name, value in block.items()}
     sites |= head_sites(model, layout, seen, ids)
-    if layout.final_norm:
+    if layout.final_norm and not seen.streams:
         assert_close(seen.inputs[layout.final_norm], stream, "input of the final norm")
     return {name: value.detach().clone().contiguous() for name, value in sites.items()}
 
@@ -360,6 +395,8 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
 
     resid_pre = seen.inputs[block]
     sites: Sites = {"hook_resid_pre": resid_pre}
+    if seen.streams:
+        return sites | block_sites_of_streams(model, layout, seen, layer)
     if layout.ln1 and not layout.norms_sum:
         sites |= norm("ln1", layout.ln1)
     sites |= attention_sites(model, layout, seen, layer)
@@ -410,6 +447,37 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
     return sites
 
 
+def block_sites_of_streams(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
+    """The sites of a block that computes one of several streams, after the first."""
+    block = f"{layout.blocks}.{layer}"
+
+    def norm(site: str, name: str) -> Sites:
+        return norm_sites(model, seen, f"{block}.{name}", site)
+
+    predicted, corrected = seen.streams[f"{block}.predicted"], seen.streams[f"{block}.corrected"]
+    active = predicted[:, model.config.altup_active_idx]
+    sites: Sites = {"altup.hook_predicted": predicted} | norm("ln1", layout.ln1)
+    sites |= attention_sites(model, layout, seen, layer) | norm("ln1_post", layout.ln1_post)
+    attn_out = sites["hook_attn_out"] = sites["ln1_post.hook_out"]
+    sites["laurel.hook_pre"] = seen.outputs[f"{block}.laurel.linear_left"]
+    sites |= norm("laurel.ln", "laurel.post_laurel_norm")
+    laurel_out = sites["laurel.hook_out"] = seen.outputs[f"{block}.laurel"]
+    assert_close(sites["ln1.hook_out"] + sites["laurel.ln.hook_out"], laurel_out, f"{block}: LAuReL")
+    resid_mid = sites["hook_resid_mid"] = seen.inputs[f"{block}.{layout.ln2}"]
+    assert_close((active + attn_out + laurel_out) * 0.5**0.5, resid_mid, f"{block}: residual after attention")
+    sites |= norm("ln2", layout.ln2) | mlp_sites(model, layout, seen, block) | norm("ln2_post", layout.ln2_post)
+    mlp_out = sites["hook_mlp_out"] = sites["ln2_post.hook_out"]
+    made = sites["hook_resid_mid_ple"] = seen.streams[f"{block}.made"]
+    assert_close(resid_mid + mlp_out, made, f"{block}: residual after the MLP")
+    sites["altup.hook_corrected"] = corrected
+    sites |= per_layer_sites(model, seen, block)
+    resid_post = sites["hook_resid_post"] = seen.outputs[block]
+    added = corrected.clone()
+    added[:, 1:] += sites["hook_ple_out"][:, None]
+    assert_close(added.flatten(1), resid_post, f"{block}: residual after the block")
+    return sites
+
+
 def per_layer_sites(model: PreTrainedModel, seen: Record, block: str) -> Sites:
     """A per-layer embedding: its gate, its input and what it adds to the stream."""
     given, gate = seen.second_inputs[block], seen.outputs[f"{block}.per_layer_input_gate"]
@@ -434,7 +502,7 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
 def weight_offset(norm: nn.Module) -> float:
     """1 if the norm stores the difference of its weight from one."""
     kind = type(norm).__name__
-    return 1.0 if ("Gemma" in kind and "Gemma4" not in kind) or "1P" in kind else 0.0
+    return 1.0 if ("Gemma" in kind and not any(name in kind for name in ("Gemma3n", "Gemma4"))) or "1P" in kind else 0.0
 
 
 def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site: str) -> Sites:
@@ -738,7 +806,8 @@ def mlp_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
         pre = seen.outputs[f"{block}.{layout.mlp_pre}"]
         up = seen.outputs[f"{block}.{layout.mlp_up}"] if layout.mlp_up else None
     sites: Sites = {"mlp.hook_pre": pre}
-    post = activation(pre)
+    sparse = getattr(mlp, "activation_sparsity", 0.0) > 0.0
+    post = activation(mlp._gaussian_topk(pre) if sparse else pre)
     if up is not None:
         sites["mlp.hook_pre_linear"] = up
         post = post * up

@@ -6,7 +6,6 @@
 #include "checkpoint/gguf/layer_kinds.h"
 #include "checkpoint/gguf/misread.h"
 #include "checkpoint/hugging_face/family_parts.h"
-#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -345,7 +344,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .tensors = gate_up()},
   };
   static const std::vector<GgufArchitecture> architectures =
-      joined(joined(own, expert_architectures()), latent_architectures());
+      joined(joined(joined(own, expert_architectures()), latent_architectures()), stream_architectures());
   return architectures;
 }
 
@@ -428,13 +427,10 @@ Family gguf_family(const GgufArchitecture& architecture) {
     family.tensors = gguf_tensor_rules(architecture);
     family.ignored = {kRopeDivisors, kShortFactors, kLongFactors,  // read with the config
                       "blk.{l}.attn_rot_embd.weight"};             // computed
+    family.ignored.insert(family.ignored.end(), architecture.unread.begin(), architecture.unread.end());
     return family;
   }
   throw InternalError("gguf", "the architecture {} has no family", architecture.name);
-}
-
-void fold_weight_offsets(ModelConfig& config) {
-  for_each_norm(config, [](NormConfig& norm) { norm.weight_offset = 0; });
 }
 
 }  // namespace vitrine

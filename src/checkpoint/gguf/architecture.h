@@ -48,8 +48,11 @@ struct GgufArchitecture {
   bool splits_kv_b = false;                  ///< attn_k_b and attn_v_b in place of attn_kv_b.
   /// rope_freqs.weight is of full layers alone, whose RoPE is proportional; `complete` reads it.
   bool has_rope_by_kind = false;
-  bool tokenizer_keeps_merges = false;      ///< GgufTokenizerNeeds::keeps_merges
-  bool may_lack_rope = false;               ///< If rope.scaling.finetuned is false, there is no RoPE.
+  /// In layers that read the keys and values of others: maps to them, which files have and nothing reads; empty: none.
+  std::vector<std::string_view> unread{};
+  bool has_gate_cutoffs = false;        ///< activation_sparsity_scale has the gate_cutoff of each layer; −∞: none.
+  bool tokenizer_keeps_merges = false;  ///< GgufTokenizerNeeds::keeps_merges
+  bool may_lack_rope = false;           ///< If rope.scaling.finetuned is false, there is no RoPE.
   std::vector<std::string_view> ignored{};  ///< Keys without effect in models of this architecture.
   std::string_view rotary_fraction{};       ///< config.json's key for the part of a head that RoPE rotates; empty: all.
   std::vector<TensorRule> tensors{};        ///< They replace the common rules that hold the same parameters.
@@ -60,9 +63,11 @@ struct GgufArchitecture {
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// Those with routers, sinks and scaled queries, and those with latent attention, which are part of all.
+/// Those with routers, sinks and scaled queries, with latent attention, and with several streams, which are part of
+/// all.
 std::vector<GgufArchitecture> expert_architectures();
 std::vector<GgufArchitecture> latent_architectures();
+std::vector<GgufArchitecture> stream_architectures();
 /// Keys that most architectures share, with RMSNorm or with LayerNorm.
 std::vector<GgufKey> rms_and_rope_keys();
 std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps);
@@ -71,6 +76,9 @@ std::vector<GgufKey> with_keys(std::vector<GgufKey> keys, const std::vector<Gguf
 const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata);
 /// All keys of an architecture: the shared ones, unless it has its own of that name, and its own.
 std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture);
+
+/// The standard deviations above the mean that the gates of each layer keep.
+constexpr const char* kGateCutoffs = "activation_sparsity_scale";
 
 /// The end of the name of a shared expert's gate: one row, which files hold as a vector.
 constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";

@@ -8,6 +8,7 @@
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/names.h"
+#include "model/norms.h"
 
 namespace vitrine {
 namespace {
@@ -70,6 +71,13 @@ class ArchitectureKeys {
     const std::string key = use(name);
     const GgufValue* const value = metadata_.find(key);
     return value != nullptr && value->type == GgufType::array ? metadata_.booleans(key) : std::nullopt;
+  }
+  /// A list of numbers, which may be infinite. Throws BadCheckpoint if it is absent, or has another length.
+  std::vector<float> numbers(std::string_view name, std::size_t n) {
+    const std::string key = use(name);
+    auto all = metadata_.floats(key);
+    if (!all || all->size() != n) throw BadCheckpoint(where(), "{}: expected {} numbers", key, n);
+    return std::move(*all);
   }
   std::optional<std::string_view> text(std::string_view name) { return metadata_.string(use(name)); }
 
@@ -311,6 +319,10 @@ std::vector<float> read_rope_factors(const StoredTensor& tensor, std::string_vie
   return factors;
 }
 
+void fold_weight_offsets(ModelConfig& config) {
+  for_each_norm(config, [](NormConfig& norm) { norm.weight_offset = 0; });
+}
+
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                             const StoredTensors& tensors, const LoadOptions& options) {
   const Family family = gguf_family(architecture);
@@ -319,6 +331,13 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   const std::int64_t n_further = keys.size_or_none(kFurtherLayers).value_or(0);
   ModelConfig model = read_model_config(family, config, std::string(metadata.path()), options.allowed_config_keys);
 
+  if (architecture.has_gate_cutoffs) {
+    const std::vector<float> cutoffs = keys.numbers(kGateCutoffs, model.blocks.size());
+    for (std::size_t layer = 0; layer < cutoffs.size(); ++layer) {
+      if (cutoffs[layer] != -INFINITY) find<DenseConfig>(model.blocks[layer])->gate_cutoff = cutoffs[layer];
+    }
+    validate(model, metadata.path());
+  }
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
   if (const AttentionConfig* const attention = attention_of(model, 0)) {
     keys.expect("attention.head_count_kv", attention->n_kv_heads, " (head_count)");

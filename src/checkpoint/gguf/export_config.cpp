@@ -73,6 +73,14 @@ std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string
   return sizes;
 }
 
+/// −∞ where a layer has none.
+std::vector<float> gate_cutoffs(const ModelConfig& config) {
+  std::vector<float> all;
+  for (const BlockConfig& block : config.blocks)
+    all.push_back(find<DenseConfig>(block)->gate_cutoff.value_or(-INFINITY));
+  return all;
+}
+
 /// What keys for one of two kinds of layers, with a window and full ones, have.
 std::optional<double> value_of_kind(const ModelConfig& config, std::string_view word) {
   const AttentionConfig* const sliding = sliding_attention(config);
@@ -83,6 +91,8 @@ std::optional<double> value_of_kind(const ModelConfig& config, std::string_view 
   if (word == "rotary_dim_of_window" && sliding != nullptr && sliding->rope) {
     return static_cast<double>(sliding->rope->dim);
   }
+  if (config.altup && word == "altup_num_inputs") return static_cast<double>(config.altup->n_streams);
+  if (config.altup && word == "altup_active_idx") return static_cast<double>(config.altup->active);
   if (word == "hidden_size_per_layer_input") return static_cast<double>(per_layer_width(config));
   if (word != "num_kv_shared_layers") return {};
   return static_cast<double>(
@@ -181,6 +191,8 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
 /// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
+  if (config.altup) config.altup->coef_limit.reset();  // of training
+  if (config.per_layer) config.per_layer->vocab_size = std::max(config.per_layer->vocab_size, config.vocab_size);
   for (BlockConfig& block : config.blocks) {
     auto* const attention = find<AttentionConfig>(block);
     if (attention != nullptr && attention->rope) attention->rope->layout = architecture.layout;
@@ -287,6 +299,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);
   }
+  if (architecture.has_gate_cutoffs) keys.add(full(kGateCutoffs), gate_cutoffs(config));
   add_size("vocab_size", config.vocab_size);
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);

@@ -5,12 +5,15 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/types.h"
+#include "checkpoint/names.h"
 #include "checkpoint/tensor_rules.h"
 #include "kernels/quantize.h"
 #include "model/norms.h"
 
 namespace vitrine {
 namespace {
+
+constexpr std::string_view kPerLayerTable = "per_layer_token_embd.weight";
 
 class Planner {
  public:
@@ -42,12 +45,19 @@ class Planner {
   std::vector<PlannedTensor> tensors;
 
  private:
+  using Params = std::map<std::string, const Param*>;  // by our names
+
   void add(const TensorPlace& place) {
     PlannedTensor tensor;
     tensor.name = place.stored;
     std::vector<Shape> shapes;
+    bool is_own = true;
     for (const std::string& name : place.ours) {
-      const auto it = params_.find(name);
+      Params::const_iterator it = params_.find(name);
+      if (it == params_.end()) {
+        it = given_to(place.layer, name);
+        is_own = false;
+      }
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0]};
@@ -69,8 +79,18 @@ class Planner {
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
     if (tensor.is_matrix) choose_type(tensor);
-    used_ += tensor.parts.size();
+    if (is_own) used_ += tensor.parts.size();
+    if (tensor.name == kPerLayerTable) fill_table(tensor);
     tensors.push_back(std::move(tensor));
+  }
+
+  /// The parameter `name` of the layer whose keys and values `layer` reads, if the file has unread maps.
+  Params::const_iterator given_to(std::int64_t layer, const std::string& name) const {
+    const AttentionConfig* const reader = attention_of(config_, static_cast<std::size_t>(layer));
+    const std::string own = with_layer("blocks.{l}.", layer);
+    const bool is_of_layer = reader != nullptr && reader->kv_layer && name.starts_with(own);
+    if (architecture_.unread.empty() || !is_of_layer) return params_.end();
+    return params_.find(with_layer("blocks.{l}.", *reader->kv_layer) + name.substr(own.size()));
   }
 
   /// A parameter that holds the keys and the values of all heads, as two tensors.
@@ -96,6 +116,16 @@ class Planner {
     ++used_;
   }
 
+  /// Programs look up every token: those that the table lacks have the row of token 0.
+  void fill_table(PlannedTensor& tensor) const {
+    const std::int64_t n_missing = config_.vocab_size - tensor.rows;
+    if (n_missing <= 0) return;
+    SourceRows part{tensor.parts.front().param, n_missing};
+    part.repeats_first = true;
+    tensor.parts.push_back(part);
+    tensor.rows = tensor.shape.front() = config_.vocab_size;
+  }
+
   void permute(std::int64_t layer, SourceRows& part) const {
     const AttentionConfig* const a = attention_of(config_, static_cast<std::size_t>(layer));
     if (a == nullptr || !a->rope || a->rope->layout == architecture_.layout) return;
@@ -111,7 +141,10 @@ class Planner {
                     : types_.pure                   ? types_.file->dtype
                                                     : mixed_type(*types_.file, model_, tensor.name, tensor.cols);
     tensor.dtype = fitting_type(tensor.wanted, tensor.cols);
-    if (tensor.name == "per_layer_model_proj.weight" && is_blocks(tensor.dtype)) {
+    const bool is_kept = tensor.name == "per_layer_model_proj.weight" ||
+                         tensor.name.find("altup_") != tensor.name.npos ||
+                         tensor.name.find(".laurel_") != tensor.name.npos;
+    if (is_kept && is_blocks(tensor.dtype)) {
       tensor.wanted = tensor.dtype = float_type_of(tensor);
     }
     refuse_requantizing(tensor);
@@ -141,7 +174,7 @@ class Planner {
   MixModel model_;
   const std::string& where_;
   const NormsByName norms_;
-  std::map<std::string, const Param*> params_;
+  Params params_;
   std::size_t used_ = 0;
 };
 
@@ -150,6 +183,7 @@ class Planner {
 GgufTypes::GgufTypes(DType dtype) : GgufTypes(file_type_named(name_of(dtype))) {}
 
 std::int64_t SourceRows::source(std::int64_t row) const {
+  if (repeats_first) return 0;
   if (of_heads) return row / of_heads->count * of_heads->step + of_heads->first + row % of_heads->count;
   if (head_dim == 0 || row % head_dim >= rope_dim) return row;
   const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;

@@ -42,6 +42,7 @@ struct SourceRows {
   std::int64_t head_dim = 0;           ///< Of the heads within which rows are permuted; 0: they are not.
   std::int64_t rope_dim = 0;           ///< The rows of each head that RoPE rotates,
   bool to_pairs = true;                ///< which are permuted from halves to interleaved pairs, or back.
+  bool repeats_first = false;          ///< All rows are the parameter's first.
   std::optional<HeadRows> of_heads{};  ///< The rows of each head that are written, transposed or as they are.
 
   /// The parameter's row for row `row` of the file; not of transposed rows.

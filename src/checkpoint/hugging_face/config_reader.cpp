@@ -249,6 +249,14 @@ std::vector<std::int64_t> ConfigReader::sizes_or_empty(std::string_view key) {
   return value->get<std::vector<std::int64_t>>();
 }
 
+std::vector<std::int64_t> ConfigReader::sizes_of_layers(std::string_view key, std::size_t n, std::int64_t otherwise) {
+  const Json* const value = find(key);
+  if (value == nullptr || !value->is_array()) return std::vector<std::int64_t>(n, size_or(key, otherwise));
+  std::vector<std::int64_t> sizes = sizes_or_empty(key);
+  if (sizes.size() == n) return sizes;
+  throw BadCheckpoint(where_, "{}: expected one number, or one for each of {} layers, got {}", key, n, sizes.size());
+}
+
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -41,6 +41,8 @@ class ConfigReader {
   std::vector<std::string> repeated_texts_or_empty(std::string_view key, std::size_t most);
   std::vector<double> numbers(std::string_view key);               ///< A list. Throws if the key is missing.
   std::vector<std::int64_t> sizes_or_empty(std::string_view key);  ///< A list of whole numbers from 0.
+  /// A size for each of `n` layers: those of a list, or one for all, or `otherwise` if the key is absent.
+  std::vector<std::int64_t> sizes_of_layers(std::string_view key, std::size_t n, std::int64_t otherwise);
   std::optional<ConfigReader> object(std::string_view key);
   /// The object at `key`, which must be present, with the keys of this object that it lacks, except `not_inherited`.
   /// Its finish() checks the object's own keys.

@@ -42,6 +42,8 @@ void add_shared_experts(Family& family);
 void add_experts_next_to_ffn(Family& family);
 /// Adds the table of per-layer embeddings, the projection and norm of their inputs, and their sublayers.
 void add_per_layer_embeddings(Family& family);
+/// Adds the tensors of AltUp and LAuReL.
+void add_streams(Family& family);
 /// Adds the router's correction.
 void add_correction(Family& family, std::string_view stored = "{p}layers.{l}.mlp.gate.e_score_correction_bias");
 /// Adds Hunyuan's norms of q and k (query_layernorm, key_layernorm).
@@ -164,6 +166,11 @@ std::size_t read_shared_keys(ConfigReader& config, ModelConfig& model, const std
 /// Reads hidden_size_per_layer_input and vocab_size_per_layer_input, and adds per-layer embeddings to all blocks, if
 /// there are any, with norms like the final one.
 void read_per_layer_embeddings(ConfigReader& config, ModelConfig& model);
+/// Reads the keys of AltUp and LAuReL; the last sublayers, per-layer embeddings, read the corrected stream.
+void read_streams(ConfigReader& config, ModelConfig& model);
+/// Reads activation_sparsity_pattern, the share of the gate's elements that each layer zeroes; absent: 0.95 in the
+/// first ten layers of more than ten.
+void read_sparsity(ConfigReader& config, ModelConfig& model);
 /// Whether each layer has RoPE: those with a 1 in no_rope_layers; if that is absent, all but every
 /// no_rope_layer_interval-th.
 std::vector<bool> read_layers_with_rope(ConfigReader& config, std::size_t n_layers);

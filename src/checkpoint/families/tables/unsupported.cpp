@@ -69,7 +69,6 @@ constexpr UnsupportedType kTypes[] = {
     // the rest
     {"bitnet", "norms inside attention and MLP, and ternary weights", "llama"},
     {"blt", "patches of bytes in place of tokens", "llama"},
-    {"gemma3n_text", "four residual streams (AltUp), and a learned residual branch (LAuReL)", "gemma4_text"},
     {"hrm_text", "two stacks that are run several times", "llama"},
     {"phi4_multimodal", "adapters that are chosen by what the input holds", "phi3"},
     {"phi4mm", "adapters that are chosen by what the input holds", "phi3"},

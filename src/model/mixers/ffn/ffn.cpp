@@ -1,18 +1,25 @@
 #include "model/mixers/ffn/ffn.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "model/checks.h"
 #include "model/mixers/ffn/sites.h"
+#include "ops/gaussian_topk.h"
 
 namespace vitrine {
 
 Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w, const Tensor& x) {
   Tensor post;
   if (c.gated) {
-    const Tensor gate = p.tap(at.pre, linear(p, w.w_gate, x, AddedSite{at.lora_gate}));
+    Tensor gate = p.tap(at.pre, linear(p, w.w_gate, x, AddedSite{at.lora_gate}));
     const Tensor up = p.tap(at.up, linear(p, w.w_up, x, AddedSite{at.lora_up}));
+    if (c.gate_cutoff) {
+      const Tensor kept = gaussian_topk(p, *c.gate_cutoff, p.whole(gate, w.w_down.weight.shape[1]));
+      gate = p.part(kept, up.row_size(), {});
+    }
     post = c.clamped ? clamped_swiglu(p, *c.clamped, gate, up) : gated(p, c.activation, gate, up);
   } else {
     const Tensor pre = p.tap(at.pre, linear(p, w.w_up, x, AddedSite{at.lora_up}));
@@ -25,6 +32,9 @@ Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w
 void check(std::string_view where, const DenseConfig& c) {
   check_size(where, "d_ff", c.d_ff);
   if (c.xielu && c.gated) throw BadInput(where, "xielu: expected an FFN that is not gated");
+  if (c.gate_cutoff && (!c.gated || !std::isfinite(*c.gate_cutoff))) {
+    throw BadInput(where, "gate_cutoff: expected a finite number, and a gated FFN");
+  }
   if (!c.clamped) return;
   if (!c.gated) throw BadInput(where, "clamped_swiglu: expected a gated FFN");
   check_number(where, "limit of clamped_swiglu", c.clamped->limit);

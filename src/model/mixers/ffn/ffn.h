@@ -4,7 +4,7 @@
 //   plain   out = act(x · w_up) · w_down                         (Vaswani et al. 2017)
 //
 // The activation may be xIELU, whose parameters belong to the FFN (ops/xielu.h). A gated unit may be clamped
-// (ops/clamped_swiglu.h).
+// (ops/clamped_swiglu.h), and the gate may be made sparse (ops/gaussian_topk.h).
 #pragma once
 
 #include "model/mixers/ffn/sites.h"
@@ -31,6 +31,8 @@ struct DenseConfig {
   bool bias = false;
   bool xielu = false;                      ///< In place of `activation`; not gated.
   std::optional<ClampedSwiglu> clamped{};  ///< In place of act(x·w_gate) ⊙ x·w_up; gated.
+  /// The gate becomes what it has above its mean plus so many standard deviations, else 0 (ops/gaussian_topk.h).
+  std::optional<float> gate_cutoff{};
 
   bool operator==(const DenseConfig&) const = default;
 };
@@ -43,6 +45,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"gated", "act(x · w_gate) ⊙ (x · w_up), else act(x · w_up)"}, c.gated);
   visit(Field{"ffn_bias", "biases of its projections"}, c.bias);
   visit(Field{"clamped_swiglu", "(u + 1) · g · sigmoid(alpha · g) of clamped halves"}, c.clamped);
+  visit(Field{"gate_cutoff", "keeps of the gate what is so many standard deviations above its mean"}, c.gate_cutoff);
 }
 
 /// The sites of an FFN: before the activation (gated: the gate), the up projection of a gated one, after the
