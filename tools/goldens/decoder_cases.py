@@ -2460,6 +2460,38 @@ CASES = [
         gains=LATENT_GAINS | {"q_b_proj": 1.2, "kv_b_proj": 1.2, "kv_a_proj_with_mqa": 1.2, "down_proj": 1.5},
     ),
     Case(
+        name="mistral4",
+        proves="Mistral 4: latent attention whose queries are scaled by their position, softmax experts in three groups",
+        model_class=transformers.Mistral4ForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(
+            num_hidden_layers=2,
+            n_routed_experts=9,
+            num_experts_per_tok=3,
+            n_shared_experts=1,
+            moe_intermediate_size=12,
+            n_group=3,
+            topk_group=2,
+            first_k_dense_replace=1,
+            routed_scaling_factor=1.5,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 100.0,
+                "factor": 16.0,
+                "original_max_position_embeddings": 4,
+                "beta_fast": 0.25,
+                "beta_slow": 0.0625,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+                "llama_4_scaling_beta": 0.4,
+            },
+        ),
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"q_b_proj": 1.0, "kv_b_proj": 1.2, "kv_a_proj_with_mqa": 1.2},
+    ),
+    Case(
         name="youtu",
         proves="Youtu-LLM: latent attention in a tied Llama",
         model_class=transformers.YoutuForCausalLM,

@@ -459,18 +459,23 @@ def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site
     }
 
 
-def latent_sites(model: PreTrainedModel, seen: Record, name: str, call: AttentionCall) -> Sites:
+def latent_sites(model: PreTrainedModel, seen: Record, name: str, layer: int) -> Sites:
     """From the projections to the keys and values by head of latent attention, the module `name`."""
-    attention = model.get_submodule(name)
+    attention, call = model.get_submodule(name), seen.attention[layer]
     nope = attention.qk_nope_head_dim
     sites: Sites = {}
+    queries = call.q
+    scale = query_scale(model, layer, queries.shape[1], True)
+    if scale is not None:
+        queries = queries / scale[:, None]
+        sites["attn.hook_query_scale"] = scale
     for letter, norm in ("q", f"{name}.q_a_layernorm"), ("kv", f"{name}.kv_a_layernorm"):
         if norm not in seen.outputs:
             continue
         of_norm = norm_sites(model, seen, norm, f"attn.{letter}_latent_norm")
         out = of_norm.pop(f"attn.{letter}_latent_norm.hook_out")
         sites |= of_norm | {f"attn.hook_{letter}_latent": out}
-    for letter, value in ("q", call.q), ("k", call.k):
+    for letter, value in ("q", queries), ("k", call.k):
         rotated = value[..., nope:]
         if type(attention).__name__ == "DeepseekV2Attention":  # its pairs are neighbours after RoPE, too
             rotated = torch.cat((rotated[..., 0::2], rotated[..., 1::2]), -1)
@@ -486,7 +491,7 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
     module = name.rsplit(".", 1)[0]
     if f"{module}.kv_a_layernorm" in seen.outputs:
-        return latent_sites(model, seen, module, call) | score_sites(model, seen, name, call)
+        return latent_sites(model, seen, module, layer) | score_sites(model, seen, name, call)
     rotated = layer in seen.before_rotation  # else the layer has no RoPE
     scale = query_scale(model, layer, call.q.shape[1], rotated)
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)

@@ -60,13 +60,17 @@ Family grouped_experts_family(std::string_view model_type, std::string_view arch
   return family;
 }
 
+void add_stacked_experts(Family& family, std::string_view gate_up, std::string_view down) {
+  TensorRule both{gate_up, {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"}};
+  TensorRule one{down, {"blocks.{l}.mlp.experts.{e}.w_down.weight"}};
+  both.has_ending = one.has_ending = false;
+  add_tensors(family.tensors, {both, one});
+}
+
 void add_experts_next_to_ffn(Family& family) {
-  std::vector<TensorRule> rules = {
-      {"{p}layers.{l}.router.scale", {"blocks.{l}.mlp.ln_router.weight"}},
-      {"{p}layers.{l}.router.per_expert_scale", {"blocks.{l}.mlp.expert_scale.weight"}},
-      {"{p}layers.{l}.experts.gate_up_proj",
-       {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"}},
-      {"{p}layers.{l}.experts.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}}};
+  add_stacked_experts(family, "{p}layers.{l}.experts.gate_up_proj", "{p}layers.{l}.experts.down_proj");
+  std::vector<TensorRule> rules = {{"{p}layers.{l}.router.scale", {"blocks.{l}.mlp.ln_router.weight"}},
+                                   {"{p}layers.{l}.router.per_expert_scale", {"blocks.{l}.mlp.expert_scale.weight"}}};
   for (TensorRule& rule : rules) rule.has_ending = false;
   rules.insert(rules.end(), {{"{p}layers.{l}.router.proj", {"blocks.{l}.mlp.router"}},
                              {"{p}layers.{l}.mlp.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
