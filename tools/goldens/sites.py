@@ -707,8 +707,16 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
         is_gated = hasattr(mlp, "shared_expert_gate")
         gate = torch.sigmoid(x @ mlp.shared_expert_gate.weight.T) if is_gated else 1.0
         total = total + values["out"] * gate
-    sites["mlp.hook_out"] = seen.outputs[name]
-    assert_close(total, seen.outputs[name], f"{name}: sum of the experts")
+    out = seen.outputs[name]
+    beside = f"{name.rsplit('.', 1)[0]}.shared_mlp"
+    if f"{beside}.output_linear" in seen.outputs:  # Granite's, whose gate and up projection are one
+        gate, up = seen.outputs[f"{beside}.input_linear"].chunk(2, dim=-1)
+        shared_out = seen.outputs[f"{beside}.output_linear"]
+        values = {"gate": gate, "pre": up, "post": seen.inputs[f"{beside}.output_linear"], "out": shared_out}
+        sites |= {f"mlp.experts.shared.hook_{key}": value for key, value in values.items()}
+        total, out = total + shared_out, out + shared_out
+    sites["mlp.hook_out"] = out
+    assert_close(total, out, f"{name}: sum of the experts")
     return sites
 
 

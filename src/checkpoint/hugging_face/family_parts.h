@@ -189,6 +189,10 @@ MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, E
 /// A decoder_family() with the tensors of such experts.
 Family grouped_experts_family(std::string_view model_type, std::string_view architecture,
                               std::function<ModelConfig(ConfigReader&)> read_config);
+/// Reads Granite's experts, in all layers, with a shared one if shared_intermediate_size is not 0.
+void read_granite_experts(ConfigReader& config, ModelConfig& model);
+/// Their tensors.
+void add_granite_experts(Family& family);
 /// Adds experts that files have in one tensor for each layer, `[E, 2 f, d]` (gates first) and `[E, d, f]`.
 void add_stacked_experts(Family& family, std::string_view gate_up, std::string_view down);
 /// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have
