@@ -185,7 +185,8 @@ TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
     const std::vector<double> losses = losses_of(run.out);
     const auto expected = model["losses"].get<std::vector<double>>();
     ASSERT_EQ(losses.size(), expected.size());
-    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5) << "step " << i;
+    const double tolerance = max_experts(begin.model->config()) > 0 ? 1e-4 : 1e-5;  // of the float32 sums of both
+    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], tolerance) << "step " << i;
   }
 }
 

@@ -232,8 +232,9 @@ Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const Cross
 std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word) {
   if (word == "n_heads") return static_cast<double>(c.n_heads);
   if (word == "n_kv_heads") return static_cast<double>(c.n_kv_heads);
-  if (word == "value_dim") return static_cast<double>(c.width_of_values());
+  if (word == "value_dim" || word == "v_head_dim") return static_cast<double>(c.width_of_values());
   if (word == "head_dim") return static_cast<double>(c.head_dim);
+  if (word == "attention_value_scale") return c.value_scale;
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
   if (word == "query_scale_beta" && c.query_scale) return c.query_scale->beta;
