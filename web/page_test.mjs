@@ -28,7 +28,7 @@ const cases = [
   { name: "default model", args: ["Once upon a time there was a little girl named"] },
   { name: "hostile text", args: [hostile] },
   { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
-  ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
+  ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral", "gpt_oss"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
 ];
 
 /// Marks whose number is not that of values(), and bars that are not as long as their values.
@@ -228,6 +228,12 @@ for (const { name, args, change = [], more = [] } of cases) {
   await view.page.keyboard.press("ArrowUp");
   check((await state()).cursor[0] === before[0] - 1, `${name}: ↑ does not move the cursor of an enlarged map`);
   const shown = await view.page.$eval(".enlarged output", (e) => [e.dataset.site, e.dataset.index, e.dataset.value]);
+  if (name === "gpt_oss") {  // a row of the pattern and what its sink takes add up to 1
+    await view.page.waitForSelector(".enlarged [data-nothing]");
+    const weights = await view.page.$$eval(".enlarged [data-mark=bar]", (bars) => bars.map((e) => Number(e.dataset.value)));
+    const sum = weights.reduce((a, b) => a + b, 0);
+    check(weights.length > 1 && weights.at(-1) > 0 && Math.abs(sum - 1) < 1e-5, `${name}: a row with a sink adds up to ${sum}`);
+  }
   const link = new URL(view.page.url()).hash;
   const other = await open(file, { hash: link });
   await other.page.waitForFunction(() => window.vitrine.state().enlarged);

@@ -23,6 +23,13 @@ void check_norm(std::string_view where, std::string_view name, const std::option
   }
 }
 
+void check_query_scale(std::string_view where, const std::optional<QueryScaleConfig>& scale) {
+  if (!scale) return;
+  check_size(where, "query_scale interval", scale->interval);
+  check_number(where, "query_scale beta", scale->beta);
+  if (scale->first < 0) throw BadInput(where, "query_scale first: expected at least 0");
+}
+
 void check_frequencies(std::string_view where, const std::vector<float>& frequencies) {
   for (const float frequency : frequencies) {
     if (!std::isfinite(frequency)) throw BadInput(where, "expected finite rope frequencies, got {}", frequency);

@@ -26,6 +26,15 @@ inline std::int64_t count_params(const ModelConfig& config) {
   return *total;
 }
 
+/// The number of elements of all routers' corrections.
+inline std::int64_t count_corrections(const ModelConfig& config) {
+  std::int64_t total = 0;
+  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
+    if (is_correction(name)) total += shape.count();
+  });
+  return total;
+}
+
 /// The number of parameters of which a token reads one row alone: those of per-layer embeddings.
 inline std::int64_t count_per_layer_params(const ModelConfig& config) {
   if (!config.per_layer) return 0;

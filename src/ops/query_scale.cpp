@@ -1,7 +1,9 @@
 #include "ops/query_scale.h"
 
 #include "base/math.h"
+#include "ops/attention_sites.h"
 #include "ops/describe.h"
+#include "ops/elementwise.h"
 
 namespace vitrine {
 
@@ -15,6 +17,10 @@ Tensor query_scales(Pass& p, const QueryScaleConfig& c, std::int64_t n_rows, Sta
   }
   p.record(OpKind::query_scales, std::initializer_list<Tensor>{}, y, [] {});
   return y;
+}
+
+Tensor scale_queries(Pass& p, BlockSite at, const QueryScaleConfig& c, const Tensor& q) {
+  return multiply_rows(p, q, p.tap(at(AttentionSite::query_scale), query_scales(p, c, q.rows(), at.stack)));
 }
 
 constexpr OpDescription query_scales_op{"src/ops/query_scale.cpp", {"$y_{t} = 1 + β · ln(1 + n_{t})"}};

@@ -31,5 +31,7 @@ void for_each_field(C& c, Visit&& visit) {
 
 /// `[T]`: the factors of the rows of a stack.
 Tensor query_scales(Pass& p, const QueryScaleConfig& c, std::int64_t n_rows, Stack stack);
+/// Queries `[T, …]` times these factors, which attn.hook_query_scale shows.
+Tensor scale_queries(Pass& p, BlockSite at, const QueryScaleConfig& c, const Tensor& q);
 
 }  // namespace vitrine

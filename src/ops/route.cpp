@@ -219,6 +219,14 @@ void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const T
   }
 }
 
+void count_choices(const Pass& p, const Param& correction, const Tensor& chosen, std::int64_t n_experts) {
+  const LossRequest* const loss = p.training.loss;
+  if (loss == nullptr || !loss->counts_choices || p.training.recomputing || p.shapes_only) return;
+  std::vector<std::int64_t>& counts = p.training.result->choices_of[&correction];
+  counts.resize(static_cast<std::size_t>(n_experts));
+  for (const float e : chosen.values()) ++counts[static_cast<std::size_t>(e)];
+}
+
 Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows) {
   const auto n = static_cast<std::int64_t>(rows.size());
   const std::int64_t d = x.row_size();

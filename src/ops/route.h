@@ -78,6 +78,8 @@ Tensor shares_of(Pass& p, const Tensor& weights, const Tensor& chosen, bool reno
 /// `[T, E]`, whose rows are those of `stack`.
 void router_losses(Pass& p, const Tensor& logits, const Tensor& weights, const Tensor& chosen,
                    Stack stack = Stack::only);
+/// Counts the choices of `n_experts` for LossRequest::counts_choices.
+void count_choices(const Pass& p, const Param& correction, const Tensor& chosen, std::int64_t n_experts);
 /// `[n, d]`: a copy of rows `rows` of x `[T, d]`.
 Tensor take_rows(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows);
 /// `[T, d]`: the sum of each token's k `results` `[T · k, d]`, weighted by `shares` `[T, k]`.

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "autograd/tape.h"
 #include "pass/dropout.h"
+#include "tensor/param.h"
 
 namespace vitrine {
 
@@ -48,6 +50,7 @@ struct LossRequest {
   /// Instead of cross-entropies: the gradients of all logits, `[T, vocab_size]`, from a loss that is computed
   /// elsewhere.
   std::span<const float> logit_gradients{};
+  bool counts_choices = false;  ///< Of experts, for LossResult::choices_of.
   float router_scale = 1.0f;  ///< The `scale` of the router's losses, which are means over rows, summed over segments.
 };
 
@@ -66,6 +69,8 @@ struct LossResult {
   /// summed over layers.
   std::vector<double> choices{}, choice_weights{};
   std::int64_t routed_rows = 0;
+  /// The number of choices of each expert, by the correction of its router.
+  std::map<const Param*, std::vector<std::int64_t>> choices_of{};
 
   /// E · Σ f · P over all layers.
   double balance_of_layers() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/fingerprint.h"
@@ -37,6 +38,11 @@ Learner::Learner(const Trainable& trainable, Optimizer& optimizer, const StepOpt
       tape_(gradients_),
       begin_(trainable.first_learning_block()) {
   for (const TrainParam& param : trainable.params()) gradients_.add(*param.param);
+  for (const TrainParam& buffer : trainable.buffers()) {
+    if (options.router_bias_rate == 0 || !is_correction(buffer.name)) continue;
+    corrections_.push_back(buffer);
+    choices_.resize(choices_.size() + static_cast<std::size_t>(buffer.count()));
+  }
 }
 
 void Learner::share(Ranks& ranks, Shard shard, const std::string& data) {
@@ -77,8 +83,10 @@ Learner::Step Learner::forward_backward(const Batch& batch, std::int64_t step, c
     StepLosses losses;
     losses.parts.resize(static_cast<std::size_t>(options_.micro_batches));
     losses.pairs.resize(batch.pairs.size());
+    losses.choices.resize(losses.parts.size() * choices_.size());
     result.skipped = backward_parts(batch, step, taps, static_cast<double>(result.targets), losses);
     if (result.skipped.empty()) add_losses(losses, result);
+    add_choices(losses);
   }
   if (!result.skipped.empty()) result.loss = result.grad_norm = std::numeric_limits<double>::quiet_NaN();
   return result;
@@ -92,8 +100,39 @@ void Learner::update(Step& step, double lr) {
   step.grad_norm = report.grad_norm;
   if (report.skipped) {
     step.skipped = "the gradient of " + report.not_finite + " is not finite";
-  } else if (shared_) {
-    shared_->share_weights();
+    return;
+  }
+  move_corrections();
+  if (shared_) shared_->share_weights();
+}
+
+/// Notes how often micro-batch number `number` has chosen each expert.
+void Learner::count_choices(const LossResult& found, std::int64_t number, StepLosses& losses) const {
+  auto at = losses.choices.begin() + number * static_cast<std::ptrdiff_t>(choices_.size());
+  for (const TrainParam& correction : corrections_) {
+    const auto counts = found.choices_of.find(correction.param);
+    if (counts != found.choices_of.end()) std::copy(counts->second.begin(), counts->second.end(), at);
+    at += correction.count();
+  }
+}
+
+void Learner::add_choices(const StepLosses& losses) {
+  std::fill(choices_.begin(), choices_.end(), 0);
+  for (std::size_t i = 0; i < losses.choices.size(); ++i) choices_[i % choices_.size()] += losses.choices[i];
+}
+
+/// Experts with fewer tokens than the mean are chosen more readily from now on, those with more less (Wang et al.
+/// 2024, Auxiliary-Loss-Free Load Balancing).
+void Learner::move_corrections() const {
+  const auto rate = static_cast<float>(options_.router_bias_rate);
+  auto own = choices_.begin();
+  for (const TrainParam& correction : corrections_) {
+    const std::int64_t n = correction.count(), total = std::accumulate(own, own + n, std::int64_t{0});
+    for (std::int64_t e = 0; e < n; ++e) {
+      const std::int64_t above = own[e] * n - total;
+      if (above != 0) correction.value[e] += above < 0 ? rate : -rate;
+    }
+    own += n;
   }
 }
 
@@ -108,6 +147,7 @@ void Learner::backward_part(const Batch& batch, std::int64_t step, std::int64_t 
   loss.z_loss = static_cast<float>(options_.z_loss);
   loss.balance = static_cast<float>(options_.balance_loss);
   loss.balance_over_layers = options_.balance == StepOptions::Balance::hugging_face;
+  loss.counts_choices = !corrections_.empty();
   loss.router_z = static_cast<float>(options_.router_z_loss);
   loss.router_scale = static_cast<float>(1.0 / n_pieces);
   if (preference_) {
@@ -145,6 +185,7 @@ void Learner::backward_part(const Batch& batch, std::int64_t step, std::int64_t 
                     ? found.balance_of_layers() * static_cast<double>(part.segments.size()) / n_pieces
                     : found.balance_sum / n_pieces;
   own.router_z = found.router_z_sum / n_pieces;
+  count_choices(found, number, losses);
 }
 
 /// Computes the gradients and losses of all micro-batches. Returns why the step is skipped, or "".
@@ -163,6 +204,7 @@ std::string Learner::backward_parts(const Batch& batch, std::int64_t step, const
     shared_->forward_backward(backward);
     shared_->gather(losses.parts);
     shared_->gather(losses.pairs);
+    shared_->gather(losses.choices);
     return shared_->complete(fingerprint_of(batch), failure);
   }
   sum_.clear();

@@ -60,7 +60,8 @@ class Learner {
   Step forward_backward(const Batch& batch, std::int64_t step, const TapsOf& taps = {});
   /// What several ranks exchange about each micro-batch of one-piece losses.
   static constexpr std::int64_t kLossBytes = 4 * sizeof(double);
-  /// Updates the parameters with these gradients, unless the step is skipped or their norm is not finite.
+  /// Updates the parameters with these gradients, unless the step is skipped or their norm is not finite. Then moves
+  /// the corrections of routers by options.router_bias_rate.
   void update(Step& step, double lr);
   /// Σ cross-entropy over the targets that count, in nats, without gradients. Throws NotFinite, Interrupted.
   double score(const Batch& batch, BlockEvents* events = nullptr);
@@ -88,6 +89,7 @@ class Learner {
   struct StepLosses {
     std::vector<Losses> parts;
     std::vector<PairLoss> pairs;
+    std::vector<std::int64_t> choices;  // by micro-batch: those of each expert of each correction
   };
 
   PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
@@ -95,6 +97,9 @@ class Learner {
                      StepLosses& losses, BlockEvents* events);
   std::string backward_parts(const Batch& batch, std::int64_t step, const TapsOf& taps, double n_targets,
                              StepLosses& losses);
+  void count_choices(const LossResult& found, std::int64_t number, StepLosses& losses) const;
+  void add_choices(const StepLosses& losses);
+  void move_corrections() const;
   void add_losses(const StepLosses& losses, Step& result) const;
 
   const Trainable& trainable_;
@@ -109,8 +114,10 @@ class Learner {
   std::optional<SharedSteps> shared_;
   Tape tape_;
   std::optional<PreferenceOptions> preference_;
-  std::vector<PairScore> references_;  // by the number of the pair
-  std::optional<SiteId> begin_;        // the first block in which anything learns
+  std::vector<PairScore> references_;    // by the number of the pair
+  std::vector<TrainParam> corrections_;  // that training moves
+  std::vector<std::int64_t> choices_;    // of the step: those of each expert of each correction
+  std::optional<SiteId> begin_;          // the first block in which anything learns
   Arena arena_;
 };
 

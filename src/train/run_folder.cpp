@@ -131,6 +131,7 @@ Json free_words(const TrainConfig& c) {
                 {"end_fraction", s.end_fraction},
                 {"writes", c.log.writes}};
   if (t.micro_batches > 1) words["gradient_order"] = "tree";  // older runs added one after another
+  if (t.router_bias_rate > 0) words["router_bias_rate"] = t.router_bias_rate;
   if (c.lora) words["lora.dropout"] = c.lora->dropout;
   return words;
 }
@@ -140,9 +141,13 @@ Json free_words(const TrainConfig& c) {
 std::vector<OptimizerArray> masters_of(const Trainable& trainable) {
   std::vector<OptimizerArray> arrays;
   if (trainable.dtype() == DType::f32) return arrays;
-  for (const TrainParam& param : trainable.params()) {
+  const auto add = [&](const TrainParam& param) {
     const auto n = static_cast<std::size_t>(param.count());
     arrays.push_back({"master." + param.name, &param.shape, {param.value, n}});
+  };
+  for (const TrainParam& param : trainable.params()) add(param);
+  for (const TrainParam& buffer : trainable.buffers()) {
+    if (is_correction(buffer.name)) add(buffer);
   }
   return arrays;
 }

@@ -45,7 +45,8 @@ struct TrainerState {
   Json unfinished;                 ///< Metrics of the step, if the run ended before they were written; else null.
 };
 
-/// The masters of bf16 weights; none of f32 weights, which are their own.
+/// The masters of bf16 weights, and of the corrections of routers, which are float32; none of f32 weights, which are
+/// their own.
 std::vector<OptimizerArray> masters_of(const Trainable& trainable);
 /// Fills a moment or a master from a checkpoint.
 using ReadArray = std::function<void(const OptimizerArray& array)>;

@@ -9,6 +9,7 @@
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "inspect/recorder.h"
+#include "model/count.h"
 #include "train/config_section.h"
 
 namespace vitrine {
@@ -131,6 +132,7 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   train.balance =
       section.choice<Balance>("balance", {{"sequence", Balance::sequence}, {"hugging_face", Balance::hugging_face}});
   train.router_z_loss = section.number("router_z_loss", 0, 0, kMaxNumber);
+  train.router_bias_rate = section.number("router_bias_rate", 0, 0, kMaxNumber);
   train.recompute = section.flag("recompute", false);
   section.finish();
   return train;
@@ -201,6 +203,9 @@ void check_lora(const TrainConfig& config, const std::string& path) {
   if (config.train.dtype != DType::f32) {
     throw BadInput(path, "train.dtype: expected f32, in which adapters are trained, got {}",
                    name_of(config.train.dtype));
+  }
+  if (config.train.router_bias_rate > 0) {
+    throw BadInput(path, "train.router_bias_rate: [lora] leaves the model, and so its corrections, as they are");
   }
 }
 
@@ -375,6 +380,9 @@ void check_with_model(const TrainConfig& config, const ModelConfig& model) {
   }
   if (!masks && is_bidirectional(model)) {
     throw BadInput("train.objective", "the model attends to later tokens: it learns with objective = \"masked\"");
+  }
+  if (config.train.router_bias_rate > 0 && count_corrections(model) == 0) {
+    throw BadInput("train.router_bias_rate", "it moves the corrections of routers, and this model has none");
   }
   if (max_experts(model) == 0 && (config.train.balance_loss > 0 || config.train.router_z_loss > 0)) {
     throw BadInput("train", "balance_loss and router_z_loss are for models with experts; this one has none");

@@ -15,7 +15,7 @@
 //                reference = "base" | "start"
 //   [train]      objective = "next" | "masked", mask_fraction, steps or epochs, batch, micro_batches, seq_len, seed,
 //                dtype = "f32" | "bf16", dropout, label_smoothing, z_loss,
-//                balance_loss, balance = "sequence" | "hugging_face", router_z_loss, recompute
+//                balance_loss, balance = "sequence" | "hugging_face", router_z_loss, router_bias_rate, recompute
 //   [optimizer]  name = "adamw" | "sgd", beta1, beta2, eps, weight_decay, momentum
 //   [schedule]   name = "cosine" | "linear" | "constant" | "stable_decay" | "inverse_sqrt", lr, warmup, decay_steps,
 //   end_fraction [clip]       max_norm, or off = true [log]        every, validate_every, validate_batches,
@@ -100,6 +100,7 @@ struct StepOptions {
   double balance_loss = 0;
   Balance balance = Balance::sequence;
   double router_z_loss = 0;
+  double router_bias_rate = 0;  ///< By which a step changes the corrections of routers; 0: they stay.
   bool recompute = false;
 
   bool operator==(const StepOptions&) const = default;

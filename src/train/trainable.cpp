@@ -38,15 +38,17 @@ void copy_dense(const MatrixView& view, float* to, ThreadPool& pool, const Kerne
   });
 }
 
-/// A vector that training does not change, with its initial value.
-Param constant_vector(const ModelConfig& config, const std::string& name, const Shape& shape,
-                      std::vector<std::shared_ptr<const void>>& storage) {
+/// A copy of a vector that no gradient changes; without elements, its initial value.
+std::shared_ptr<std::vector<float>> copy_buffer(const ModelConfig& config, const std::string& name, const Shape& shape,
+                                                const Param& from) {
   const double value = init_rule(config, norms_of(config), name, shape, {}).mean;
-  const std::int64_t n = shape[0];
   const auto values =
-      std::make_shared<const std::vector<float>>(static_cast<std::size_t>(n), static_cast<float>(value));
-  storage.push_back(values);
-  return {name, name, shape, {reinterpret_cast<const std::byte*>(values->data()), DType::f32, 1, n, n, 1}};
+      std::make_shared<std::vector<float>>(static_cast<std::size_t>(shape[0]), static_cast<float>(value));
+  if (!from.present()) return values;
+  for (std::int64_t i = 0; i < shape[0]; ++i) {
+    default_kernels().widen(from.view.at(0, i), from.view.dtype, 1, values->data() + i);
+  }
+  return values;
 }
 
 }  // namespace
@@ -68,6 +70,9 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   const auto is_learning = [&](const std::string& name) {
     return !is_constant(config, name) && (!learns || learns(name));
   };
+  const auto is_buffer = [&](const std::string& name, const Shape& shape) {
+    return is_constant(config, name) && shape.rank() == 1;
+  };
   std::int64_t value_bytes = 0, weight_bytes = 0;
   bool is_any_frozen = false;
   for_each_shape(config, [&](const std::string& name, const Shape& shape) {
@@ -87,7 +92,12 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   std::byte *value = values->bytes(), *weight = weights->bytes();
   for_each_param(config, views, [&](Param& param, const std::string& name, const Shape& shape) {
     if (!is_learning(name)) {
-      if (base == nullptr && shape.rank() == 1) param = constant_vector(config, name, shape, storage);
+      if (!is_buffer(name, shape)) return;
+      const auto copy = copy_buffer(config, name, shape, param);
+      const std::int64_t n = shape[0];
+      storage.push_back(copy);
+      param = {name, name, shape, {reinterpret_cast<const std::byte*>(copy->data()), DType::f32, 1, n, n, 1}};
+      buffers_.push_back({name, shape, copy->data()});
       return;
     }
     const std::int64_t cols = shape[shape.rank() - 1];
@@ -98,9 +108,10 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
     weight += round_up(shape.count(), kParamAlignment) * size_of(dtype);
   });
   model_ = std::make_shared<const Model>(config, std::move(views), std::move(storage));
-  auto next = params_.begin();
-  for_each_param(config, model_->params(), [&](const Param& param, const std::string& name, const Shape&) {
+  auto next = params_.begin(), next_buffer = buffers_.begin();
+  for_each_param(config, model_->params(), [&](const Param& param, const std::string& name, const Shape& shape) {
     if (is_learning(name)) (next++)->param = &param;
+    if (is_buffer(name, shape)) (next_buffer++)->param = &param;
   });
 }
 

@@ -67,6 +67,8 @@ class Trainable {
   std::shared_ptr<const Model> shared_model() const { return model_; }
   /// The parameters that learn, in the order of for_each_param.
   std::span<const TrainParam> params() const { return params_; }
+  /// Vectors that no gradient changes (is_constant), in float32 and memory of their own. Empty for an adapter.
+  std::span<const TrainParam> buffers() const { return buffers_; }
   DType dtype() const { return dtype_; }
   /// All values of the parameters, and all weights of dtype(), at their places (kParamAlignment). Empty for an adapter.
   std::span<float> values() const { return values_; }
@@ -80,7 +82,7 @@ class Trainable {
             const IsTrainable& learns);
 
   DType dtype_;
-  std::vector<TrainParam> params_;
+  std::vector<TrainParam> params_, buffers_;
   std::span<float> values_;  // of the memory of model_
   std::span<std::byte> weights_;
   std::shared_ptr<const Model> model_;  // owns the memory

@@ -54,6 +54,8 @@ const std::map<std::string, std::string> kRefused = {
     {"deepseek_v3", "latent_attention.rope.magnitude"},  // llama.cpp derives it from the scale of scores
     {"deepseek_v2", "the rank of a group of experts"},   // llama.cpp ranks them by the two largest scores
     {"glm4_moe_lite", "latent_attention.rope_pairs"},    // no key for it
+    {"granite_swa", "attention.rope.theta"},             // one for all layers
+    {"mimo_v2_flash", "router.scale"},                   // llama.cpp has none
     {"minicpm3", "embedding_scale"},                     // a constant of the architecture
     {"gemma3n", "the number of streams"},                // constants of llama.cpp
 };
@@ -130,6 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
                    {"mscale", 2.0},
                    {"mscale_all_dim", 0.5}}}}},
         Changed{"deepseek_v2", {{"topk_method", "greedy"}}},
+        Changed{"granite_swa", {{"layer_rope_theta", {100, 100, 0}}, {"rope_parameters", {{"rope_theta", 100}}}}},
+        Changed{"mimo_v2_flash", {{"routed_scaling_factor", 1.0}}},
         Changed{"minicpm3", {{"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 256}}},
         Changed{"starcoder2", {{"sliding_window", nullptr}}}, Changed{"gemma3", {{"query_pre_attn_scalar", 8}}},
         Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}}, Changed{"phi3_short", {{"rope_scaling", nullptr}}},

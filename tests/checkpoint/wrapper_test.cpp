@@ -90,6 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(Case{"gemma3", "gemma3", "Gemma3ForConditionalGeneration"},
                                      Case{"mistral", "mistral3", "Mistral3ForConditionalGeneration"},
                                      Case{"qwen3", "mistral3", "Mistral3ForConditionalGeneration"},
+                                     Case{"mistral4", "mistral3", "Mistral3ForConditionalGeneration"},
                                      Case{"llama_mha", "llava", "LlavaForConditionalGeneration"},
                                      Case{"qwen3", "internvl", "InternVLForConditionalGeneration"}),
                      testing::ValuesIn(kForms)),

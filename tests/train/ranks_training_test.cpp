@@ -127,6 +127,23 @@ TEST_F(RanksOf, ExpertsAndMaskedDocumentsHaveTheSameBits) {
   }
 }
 
+constexpr const char* kCorrections = "n_experts = 4\ntop_k = 2\nrouter_score = \"sigmoid\"\nrouter_correction = true\n";
+
+TEST_F(RanksOf, CorrectionsMoveByTheChoicesOfAllRanks) {
+  TinyRun one = tiny("one", "dtype = \"bf16\"\nrouter_bias_rate = 1e-3\n", 5);
+  one.model += kCorrections;
+  train_tiny(one, false, 2);
+  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters}) {
+    expect_same_on_three(one, shard);
+  }
+  TinyRun parts = one;
+  parts.out = folder_ / "parts";
+  std::atomic<bool> enough = true;
+  train_on(2, parts, Shard::none, false, 1, &enough);
+  train_on(3, parts, Shard::gradients, true);
+  expect_same_run(one, parts);
+}
+
 TEST_F(RanksOf, ARunContinuesOnAnotherNumberOfRanks) {
   const TinyRun whole = tiny("whole", "dtype = \"bf16\"\n", 4), parts = tiny("parts", whole.train, 4);
   train_tiny(whole);
@@ -141,9 +158,10 @@ TEST_F(RanksOf, ARunContinuesOnAnotherNumberOfRanks) {
   expect_same_run(whole, parts);
 }
 
-/// Only rank 0 reads the checkpoint.
+/// Only rank 0 reads the checkpoint, buffers included.
 TEST_F(RanksOf, ARunStartsFromACheckpoint) {
-  TinyRun first = tiny("first", "", 2), one = tiny("one", "", 4);
+  TinyRun first = tiny("first", "router_bias_rate = 0.1\n", 2), one = tiny("one", "", 4);
+  first.model += kCorrections;
   train_tiny(first);
   one.model = "[model]\nfrom = \"" + first.out + "/last\"\n";
   train_tiny(one);

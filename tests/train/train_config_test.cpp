@@ -221,6 +221,7 @@ TEST(TrainConfig, RefusesContradictionsAndWrongValues) {
       {"recompute = true", "recompute = 1", "true or false"},
       {"z_loss = 1e-4", "balance = \"sequence\"", "without balance_loss"},
       {"z_loss = 1e-4", "balance_loss = 0.01", "this one has none"},
+      {"z_loss = 1e-4", "router_bias_rate = 0.01", "this model has none"},
       {"seq_len = 64", "seq_len = 100000", "the model's context"},
       {"weight_decay = 0", "momentum = 0.9", "AdamW has none"},
       {"beta2 = 0.99", "beta2 = 1", "optimizer.beta2"},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/temp_folder.h"
@@ -135,6 +136,35 @@ TEST_F(TrainerOf, MicroBatchesEqualTheBatch) {
   }
 }
 
+/// The correction of the second of two layers, after one step.
+TEST_F(TrainerOf, CorrectionsMoveTowardsEvenChoices) {
+  const auto corrections = [&](const std::string& name, const std::string& train, int micro_batches) {
+    TinyRun run = tiny(name, train);
+    run.model += "n_experts = 4\ntop_k = 1\nrouter_score = \"sigmoid\"\nrouter_correction = true\n";
+    run.steps = 1;
+    run.schedule = "";
+    run.micro_batches = micro_batches;
+    run.log = "taps_every = 1\ntaps = [\"blocks.1.mlp.hook_expert_indices\"]\n";
+    train_tiny(run);
+    const SafetensorsFile file = SafetensorsFile::open(run.out + "/last/model.safetensors");
+    const auto* const data =
+        reinterpret_cast<const float*>(file.tensors().at("blocks.1.mlp.correction.bias").bytes.data());
+    return std::vector<float>(data, data + 4);
+  };
+  EXPECT_EQ(corrections("still", "", 1), std::vector<float>(4, 0.0f));
+  const std::vector<float> moved = corrections("moved", "router_bias_rate = 0.25\nrecompute = true\n", 1);
+  std::vector<int> choices(4);
+  const SafetensorsFile taps = SafetensorsFile::open(folder_ / "moved/taps/step-000001.safetensors");
+  for (const auto& [name, tensor] : taps.tensors()) {
+    const auto* const data = reinterpret_cast<const float*>(tensor.bytes.data());
+    for (std::size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) ++choices[static_cast<std::size_t>(data[i])];
+  }
+  ASSERT_EQ(std::accumulate(choices.begin(), choices.end(), 0), 4 * 12);
+  for (std::size_t e = 0; e < 4; ++e) EXPECT_EQ(moved[e], choices[e] < 12 ? 0.25f : choices[e] > 12 ? -0.25f : 0.0f);
+  EXPECT_NE(moved, std::vector<float>(4, 0.0f));
+  EXPECT_EQ(moved, corrections("parts", "router_bias_rate = 0.25\n", 4));
+}
+
 TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
   const Json golden = Json::parse(bytes_of(std::string(VITRINE_SOURCE_DIR) + "/tests/train/adamw_steps.json"));
   for (const auto& [name, model] : golden["models"].items()) {
@@ -155,7 +185,8 @@ TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
     const std::vector<double> losses = losses_of(run.out);
     const auto expected = model["losses"].get<std::vector<double>>();
     ASSERT_EQ(losses.size(), expected.size());
-    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5) << "step " << i;
+    const double tolerance = max_experts(begin.model->config()) > 0 ? 1e-4 : 1e-5;  // of the float32 sums of both
+    for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], tolerance) << "step " << i;
   }
 }
 

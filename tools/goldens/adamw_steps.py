@@ -1,6 +1,6 @@
 """Writes tests/train/adamw_steps.json: the losses of eleven training steps with transformers and torch.optim.AdamW.
 
-Two tiny models of tests/goldens, in float32, without dropout. Every step uses the same sample, so the order does not
+Tiny models of tests/goldens, among them experts and latent attention, in float32, without dropout. Every step uses the same sample, so the order does not
 matter. The learning rate is constant, only matrices decay, gradients are clipped at 1.
 """
 import json
@@ -15,13 +15,17 @@ LENGTH, STEPS, LR = 24, 11, 1e-2
 def main() -> None:
     torch.manual_seed(0)
     result = {"lr": LR, "decay": 0.1, "length": LENGTH, "models": {}}
-    for name in ("gpt2", "llama_mha"):
+    for name in ("gpt2", "llama_mha", "exaone_moe", "deepseek_v3", "gemma4", "gpt_oss"):
         model = AutoModelForCausalLM.from_pretrained(GOLDENS / name, dtype=torch.float32,
                                                      attn_implementation="eager").eval()
-        model.get_input_embeddings().padding_idx = None  # with a padding index, one row would get no gradient
+        if hasattr(model, "set_experts_implementation"):
+            model.set_experts_implementation("eager")
+        for embedding in (m for m in model.modules() if isinstance(m, torch.nn.Embedding)):
+            embedding.padding_idx = None  # with a padding index, one row would get no gradient
         ids = torch.randint(0, model.config.vocab_size, (LENGTH + 1,), generator=torch.Generator().manual_seed(3))
-        matrices = [p for p in model.parameters() if p.dim() >= 2]
-        vectors = [p for p in model.parameters() if p.dim() < 2]
+        decays = {n: p.dim() >= 2 and not n.endswith("bias") for n, p in model.named_parameters()}  # biases by expert
+        matrices = [p for n, p in model.named_parameters() if decays[n]]
+        vectors = [p for n, p in model.named_parameters() if not decays[n]]
         optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1},
                                        {"params": vectors, "weight_decay": 0.0}], lr=LR, betas=(0.9, 0.95), eps=1e-8)
         losses = []

@@ -2066,6 +2066,30 @@ CASES = [
         gains={"moe.router": 2.0, "embed_tokens": 2.0},
     ),
     Case(
+        name="granitemoeshared",
+        proves="Granite 3 with experts, one of which every token uses",
+        model_class=transformers.GraniteMoeSharedForCausalLM,
+        layout=replace(LLAMA, mlp="block_sparse_moe"),
+        config=SMALL
+        | dict(
+            hidden_size=24,
+            intermediate_size=12,
+            num_attention_heads=3,
+            num_key_value_heads=1,
+            num_local_experts=5,
+            num_experts_per_tok=2,
+            shared_intermediate_size=8,
+            embedding_multiplier=1.5,
+            residual_multiplier=0.7,
+            attention_multiplier=0.3,
+            logits_scaling=1.3,
+            tie_word_embeddings=True,
+        ),
+        tokens=13,
+        ablations={"rope": STRONG},
+        gains={"moe.router": 2.0, "embed_tokens": 1.6},
+    ),
+    Case(
         name="ernie4_5_moe",
         proves=(
             "ERNIE 4.5 with experts: a softmax router with a correction, a sum of at least moe_norm_min, shared experts, "
@@ -2413,6 +2437,33 @@ CASES = [
         gains={"embed_tokens": 2.0},
     ),
     Case(
+        name="granitemoe_swa",
+        proves="Granite with windows and experts: a shared expert, sinks, a RoPE base for each layer, one without RoPE",
+        model_class=transformers.GraniteMoeSWAForCausalLM,
+        layout=replace(LLAMA, mlp="block_sparse_moe"),
+        config=SMALL
+        | dict(
+            hidden_size=24,
+            intermediate_size=12,
+            num_hidden_layers=2,
+            num_attention_heads=3,
+            num_key_value_heads=1,
+            num_local_experts=5,
+            num_experts_per_tok=2,
+            shared_intermediate_size=8,
+            sliding_window=5,
+            layer_rope_theta=[0.0, 50.0],
+            embedding_multiplier=1.5,
+            residual_multiplier=0.7,
+            attention_multiplier=0.25,
+            logits_scaling=1.3,
+            tie_word_embeddings=True,
+        ),
+        tokens=13,
+        ablations={"window": 1e-3},
+        gains={"moe.router": 2.0, "embed_tokens": 1.6},
+    ),
+    Case(
         name="mimo_v2_flash",
         proves=(
             "MiMo V2 Flash: values narrower than keys and scaled, windows with sinks and more K/V heads, a RoPE base for "
@@ -2505,6 +2556,38 @@ CASES = [
         tokens=11,
         ablations={"rope": STRONG},
         gains=LATENT_GAINS | {"q_b_proj": 1.2, "kv_b_proj": 1.2, "kv_a_proj_with_mqa": 1.2, "down_proj": 1.5},
+    ),
+    Case(
+        name="mistral4",
+        proves="Mistral 4: latent attention whose queries are scaled by their position, softmax experts in three groups",
+        model_class=transformers.Mistral4ForCausalLM,
+        config=SMALL
+        | LATENT
+        | dict(
+            num_hidden_layers=2,
+            n_routed_experts=9,
+            num_experts_per_tok=3,
+            n_shared_experts=1,
+            moe_intermediate_size=12,
+            n_group=3,
+            topk_group=2,
+            first_k_dense_replace=1,
+            routed_scaling_factor=1.5,
+            rope_parameters={
+                "rope_type": "yarn",
+                "rope_theta": 100.0,
+                "factor": 16.0,
+                "original_max_position_embeddings": 4,
+                "beta_fast": 0.25,
+                "beta_slow": 0.0625,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+                "llama_4_scaling_beta": 0.4,
+            },
+        ),
+        tokens=11,
+        ablations={"rope": STRONG},
+        gains=LATENT_GAINS | {"q_b_proj": 1.0, "kv_b_proj": 1.2, "kv_a_proj_with_mqa": 1.2},
     ),
     Case(
         name="youtu",

@@ -527,18 +527,23 @@ def normalization_sites(norm: nn.Module, x: Tensor, out: Tensor, name: str, site
     }
 
 
-def latent_sites(model: PreTrainedModel, seen: Record, name: str, call: AttentionCall) -> Sites:
+def latent_sites(model: PreTrainedModel, seen: Record, name: str, layer: int) -> Sites:
     """From the projections to the keys and values by head of latent attention, the module `name`."""
-    attention = model.get_submodule(name)
+    attention, call = model.get_submodule(name), seen.attention[layer]
     nope = attention.qk_nope_head_dim
     sites: Sites = {}
+    queries = call.q
+    scale = query_scale(model, layer, queries.shape[1], True)
+    if scale is not None:
+        queries = queries / scale[:, None]
+        sites["attn.hook_query_scale"] = scale
     for letter, norm in ("q", f"{name}.q_a_layernorm"), ("kv", f"{name}.kv_a_layernorm"):
         if norm not in seen.outputs:
             continue
         of_norm = norm_sites(model, seen, norm, f"attn.{letter}_latent_norm")
         out = of_norm.pop(f"attn.{letter}_latent_norm.hook_out")
         sites |= of_norm | {f"attn.hook_{letter}_latent": out}
-    for letter, value in ("q", call.q), ("k", call.k):
+    for letter, value in ("q", queries), ("k", call.k):
         rotated = value[..., nope:]
         if type(attention).__name__ == "DeepseekV2Attention":  # its pairs are neighbours after RoPE, too
             rotated = torch.cat((rotated[..., 0::2], rotated[..., 1::2]), -1)
@@ -554,7 +559,7 @@ def attention_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer:
     name = f"{layout.blocks}.{layer}.{layout.attn_proj}"
     module = name.rsplit(".", 1)[0]
     if f"{module}.kv_a_layernorm" in seen.outputs:
-        return latent_sites(model, seen, module, call) | score_sites(model, seen, name, call)
+        return latent_sites(model, seen, module, layer) | score_sites(model, seen, name, call)
     rotated = layer in seen.before_rotation  # else the layer has no RoPE
     scale = query_scale(model, layer, call.q.shape[1], rotated)
     q, k = seen.before_rotation[layer] if rotated else (call.q, call.k)
@@ -770,8 +775,16 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
         is_gated = hasattr(mlp, "shared_expert_gate")
         gate = torch.sigmoid(x @ mlp.shared_expert_gate.weight.T) if is_gated else 1.0
         total = total + values["out"] * gate
-    sites["mlp.hook_out"] = seen.outputs[name]
-    assert_close(total, seen.outputs[name], f"{name}: sum of the experts")
+    out = seen.outputs[name]
+    beside = f"{name.rsplit('.', 1)[0]}.shared_mlp"
+    if f"{beside}.output_linear" in seen.outputs:  # Granite's, whose gate and up projection are one
+        gate, up = seen.outputs[f"{beside}.input_linear"].chunk(2, dim=-1)
+        shared_out = seen.outputs[f"{beside}.output_linear"]
+        values = {"gate": gate, "pre": up, "post": seen.inputs[f"{beside}.output_linear"], "out": shared_out}
+        sites |= {f"mlp.experts.shared.hook_{key}": value for key, value in values.items()}
+        total, out = total + shared_out, out + shared_out
+    sites["mlp.hook_out"] = out
+    assert_close(total, out, f"{name}: sum of the experts")
     return sites
 
 

@@ -75,9 +75,10 @@ function Steps(p: { l: number; h: number; t: number }) {
   const site = (name: string) => `blocks.${p.l}.attn.hook_${name}`;
   const followed = p.t === index.position;
   const names = ["scores_raw", "attn_scores", "pattern"].map((n) => (followed ? `${site(n)}[:,${p.t}]` : site(n)));
-  const loaded = useValues(names, true);
+  const sinkName = followed ? `${site("sink")}[${p.t}]` : site("sink");
+  const loaded = useValues([...names, sinkName], true);
   if (!loaded) return null;
-  const [raw, scores, weights] = loaded;
+  const [raw, scores, weights, sink] = loaded;
   if (!raw || !scores || !weights) return <p class="how">The scores of this row are not in the file. Start vitrine look with --position {p.t}, or a larger --max-size.</p>;
   const S = raw.shape[raw.shape.length - 1];
   const from = followed ? p.h * S : (p.h * n_tokens + p.t) * S;
@@ -86,6 +87,8 @@ function Steps(p: { l: number; h: number; t: number }) {
   const visible = Array.from({ length: S }, (_, s) => s).filter((s) => scores.data[from + s] > -Infinity);
   const rows = visible.length > 20 ? [...visible].sort((a, b) => weights.data[from + b] - weights.data[from + a]).slice(0, 20).sort((a, b) => a - b) : visible;
   const cell = (v: Values, name: string, s: number) => <td><span {...mark(name, at(s), v.data[from + s], "text", true)}>{short(v.data[from + s])}</span></td>;
+  const nothing = sink && sink.data[followed ? p.h : p.t * index.layers[p.l].heads + p.h];
+  const ofSink = nothing !== undefined && ((kind: "text" | "bar") => mark(sinkName, followed ? [p.h] : [p.t, p.h], nothing, kind, true));
   return (
     <>
       <h4>Row {p.t}, {token(ids()[p.t])}: from scores to weights</h4>
@@ -101,8 +104,18 @@ function Steps(p: { l: number; h: number; t: number }) {
               <td class="barcell"><span class="track"><span class="bar" style={{ width: `${100 * weights.data[from + s]}%`, background: "var(--attention)" }} {...mark(names[2], at(s), weights.data[from + s], "bar", true)} /></span></td>
             </tr>
           ))}
+          {ofSink && (
+            <tr data-nothing>
+              <th scope="row">nothing</th>
+              <td />
+              {cap !== null && <td />}
+              <td><span {...ofSink("text")}>{short(nothing!)}</span></td>
+              <td class="barcell"><span class="track"><span class="bar" style={{ width: `${100 * nothing!}%`, background: "var(--attention)" }} {...ofSink("bar")} /></span></td>
+            </tr>
+          )}
         </tbody>
       </table>
+      {ofSink && <p class="how">This head has a sink: the softmax has one more score, and what it gets is the weight of nothing. The others add up to 1 less that.</p>}
       <p class="how">{S - visible.length > 0 ? `${S - visible.length} later or distant positions are masked: their score is −∞ and their weight 0.` : "No position is masked in this row."}{rows.length < visible.length && ` The 20 largest weights are shown, of ${visible.length}.`}</p>
       {cap !== null && <Softcap cap={cap} name={names[0]} points={visible.map((s) => [s, raw.data[from + s]])} />}
     </>
@@ -177,7 +190,7 @@ export function AttentionFigure() {
   return (
     <Figure id="attention-maps" title="Where each head looks" wide command={commands.trace("*.attn.hook_pattern", "*.attn.hook_scores_raw", "*.attn.hook_attn_scores")}
       absent={layers.length === 0 && "This model has no attention."} sites={["heads.entropy", ...layers.slice(0, 1).map((l) => `${pattern(l)}[:,${P}]`)]}
-      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. The stronger the color, the larger the weight; each row adds up to 1. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
+      how="One map for each head: rows are the tokens that look, from top to bottom; columns are the tokens that they look at. The stronger the color, the larger the weight; each row adds up to 1, or to less by what a sink takes. Heads that share keys and values have the same K/V number. Select a map to enlarge it."
       note="Attention is the only sublayer that moves information between positions. Weights above the diagonal are 0, because a token cannot see later ones.">
       {([entropy]) => ({
         says: sentence(entropy),

@@ -10,7 +10,7 @@ namespace {
 /// Layers with RoPE attend within their chunk, the others to all earlier tokens.
 void read_layers(ConfigReader& c, ModelConfig& model) {
   const auto chunk = c.contains("attention_chunk_size") ? c.optional_size("attention_chunk_size") : 8192;
-  const bool has_norm = c.flag_or("use_qk_norm", true), has_scale = c.flag_or("attn_temperature_tuning", true);
+  const bool has_norm = c.flag_or("use_qk_norm", true), has_scale = c.truth_or("attn_temperature_tuning", true);
   const QueryScaleConfig scale{static_cast<float>(c.number_or("attn_scale", 0.1)), c.size_or("floor_scale", 8192), 1};
   const std::vector<bool> with_rope = read_layers_with_rope(c, model.blocks.size());
   const std::vector<bool> chunked = read_sliding_layers(c, model.blocks.size(), std::nullopt, "chunked_attention");

@@ -1,6 +1,5 @@
 // Ministral 3: a Mistral with YaRN, whose queries are scaled by their position. Sources: Mistral AI 2025; transformers,
 // models/ministral3; the published config.json files.
-#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -13,10 +12,7 @@ Family ministral3_family() {
     keys.rope.has_query_scale = true;
     ModelConfig model = read_decoder(c, keys);
     read_window(c, model, std::nullopt);
-    auto table = c.object("rope_parameters");
-    const auto beta = table ? table->optional_number("llama_4_scaling_beta") : std::nullopt;
-    if (!beta) throw BadCheckpoint(c.where(), "rope_parameters: expected a table with llama_4_scaling_beta");
-    const QueryScaleConfig scale{static_cast<float>(*beta), table->size("original_max_position_embeddings")};
+    const auto scale = read_query_scale(c);
     for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->query_scale = scale;
     return model;
   });

@@ -127,6 +127,7 @@ LatentAttentionConfig read_latent_attention(ConfigReader& c, const NormConfig& n
     throw Unsupported(c.where(), "kv_rank: latent attention requires RoPE, and a model without an encoder");
   LatentAttentionConfig attention;
   read_fields(c, attention);
+  if (c.has("query_scale_interval")) read_fields(c, attention.query_scale.emplace(), "query_scale");
   if (attention.head_value_dim == 0) attention.head_value_dim = attention.nope_dim;
   const std::int64_t dim = c.size(kRopeDim.name, kMaxHeadDim);
   attention.rope =

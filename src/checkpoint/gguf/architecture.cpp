@@ -23,14 +23,6 @@ std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) 
   return keys;
 }
 
-/// Granite's multipliers.
-std::vector<GgufKey> granite_keys() {
-  return {{"attention.scale", "attention_multiplier", Kind::number, true},
-          {"embedding_scale", "embedding_multiplier", Kind::number, true},
-          {"residual_scale", "residual_multiplier", Kind::number, true},
-          {"logit_scale", "logits_scaling", Kind::number, true}};
-}
-
 /// Keys of a mixture of experts. The key of an expert's width differs between architectures.
 std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
   return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
@@ -133,6 +125,13 @@ std::vector<GgufArchitecture> joined(std::vector<GgufArchitecture> all, const st
 }
 
 }  // namespace
+
+std::vector<GgufKey> granite_keys() {
+  return {{"attention.scale", "attention_multiplier", Kind::number, true},
+          {"embedding_scale", "embedding_multiplier", Kind::number, true},
+          {"residual_scale", "residual_multiplier", Kind::number, true},
+          {"logit_scale", "logits_scaling", Kind::number, true}};
+}
 
 std::vector<GgufKey> rms_and_rope_keys() {
   return {{"attention.head_count_kv", "n_kv_heads"},
@@ -291,11 +290,6 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
        .complete = complete_exaone4,
        .misread = exaone4_windows},
-      {.name = "granitemoe",
-       .family = "granitemoe",
-       .layout = RopeConfig::Layout::interleaved,
-       .keys = with(with(rms_and_rope_keys(), granite_keys()), expert_keys({})),
-       .misread = any_bias},
       {.name = "granite",
        .family = "granite",
        .layout = RopeConfig::Layout::interleaved,
@@ -344,7 +338,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .tensors = gate_up()},
   };
   static const std::vector<GgufArchitecture> architectures =
-      joined(joined(joined(own, expert_architectures()), latent_architectures()), stream_architectures());
+      joined(joined(own, expert_architectures()),
+             joined(joined(latent_architectures(), stream_architectures()), sink_architectures()));
   return architectures;
 }
 

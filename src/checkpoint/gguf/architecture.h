@@ -24,9 +24,20 @@ namespace vitrine {
 
 struct GgufKey {
   /// For size_or_none, 0 means the same as an absent key. layers: whether each layer has a window, or a size n for
-  /// which every n-th layer has none. The usual n is written as the flags. layer_flags: always the flags. layer_sizes:
-  /// a size, or a list of one for each layer. count: a whole number from 0.
-  enum class Kind : std::uint8_t { size, size_or_none, number, flag, layers, layer_flags, layer_sizes, count };
+  /// which every n-th layer has none. The usual n is written as the flags. layer_flags: always the flags. layer_ropes:
+  /// whether each layer has RoPE, if one has none. layer_sizes: a size, or a list of one for each layer. count: a whole
+  /// number from 0.
+  enum class Kind : std::uint8_t {
+    size,
+    size_or_none,
+    number,
+    flag,
+    layers,
+    layer_flags,
+    layer_ropes,
+    layer_sizes,
+    count
+  };
 
   std::string_view name;  ///< After `llama.`.
   std::string_view word;  ///< Our name, if the family's table of keys has it (`d_model`), else config.json's key.
@@ -63,11 +74,14 @@ struct GgufArchitecture {
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// Those with routers, sinks and scaled queries, with latent attention, and with several streams, which are part of
-/// all.
+/// Parts of all: those with routers and scaled queries, with latent attention, with several streams, and with sinks in
+/// layers with windows.
 std::vector<GgufArchitecture> expert_architectures();
 std::vector<GgufArchitecture> latent_architectures();
 std::vector<GgufArchitecture> stream_architectures();
+std::vector<GgufArchitecture> sink_architectures();
+/// Keys of Granite's multipliers.
+std::vector<GgufKey> granite_keys();
 /// Keys that most architectures share, with RMSNorm or with LayerNorm.
 std::vector<GgufKey> rms_and_rope_keys();
 std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps);

@@ -66,11 +66,19 @@ class ArchitectureKeys {
     return metadata_.integer(use(name)) == 0 ? std::optional<std::int64_t>(0) : size(name);
   }
   std::optional<bool> flag(std::string_view name) { return metadata_.boolean(use(name)); }
-  /// Empty unless the key has an array of flags.
+  /// Empty unless the key has an array, of flags or of 0 and 1.
   std::optional<std::vector<bool>> flags(std::string_view name) {
     const std::string key = use(name);
     const GgufValue* const value = metadata_.find(key);
-    return value != nullptr && value->type == GgufType::array ? metadata_.booleans(key) : std::nullopt;
+    if (value == nullptr || value->type != GgufType::array) return std::nullopt;
+    if (value->element == GgufType::boolean) return metadata_.booleans(key);
+    std::vector<bool> flags;
+    const std::vector<std::int64_t> all = metadata_.integers(key).value();
+    for (const std::int64_t each : all) {
+      if (each != 0 && each != 1) throw BadCheckpoint(where(), "{}: expected a list of 0 and 1, got {}", key, each);
+      flags.push_back(each == 1);
+    }
+    return flags;
   }
   /// A list of numbers, which may be infinite. Throws BadCheckpoint if it is absent, or has another length.
   std::vector<float> numbers(std::string_view name, std::size_t n) {
@@ -177,10 +185,14 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
     case GgufKey::Kind::count:
       return copy(keys.count(key.name));
     case GgufKey::Kind::layers:
-    case GgufKey::Kind::layer_flags:
+    case GgufKey::Kind::layer_flags: {
       const auto has_window = keys.flags(key.name);
       if (!has_window) return key.kind == GgufKey::Kind::layers ? copy(keys.size(key.name)) : void();
       for (const bool has : *has_window) config["layer_types"].push_back(has ? "sliding_attention" : "full_attention");
+      return;
+    }
+    case GgufKey::Kind::layer_ropes:
+      if (const auto ropes = keys.flags(key.name)) config[word] = *ropes;
   }
 }
 

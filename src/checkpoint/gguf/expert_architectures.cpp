@@ -215,7 +215,21 @@ std::vector<GgufArchitecture> expert_architectures() {
   const std::vector<TensorRule> second_norm = {{"blk.{l}.post_attention_norm", {"blocks.{l}.ln2"}}};
   const GgufKey window{"attention.sliding_window", "window", Kind::size_or_none};
   const GgufKey shared_width{"expert_shared_feed_forward_length", "shared_expert_intermediate_size"};
+  const std::vector<GgufKey> granitemoe =
+      with_keys(with_keys(common, granite_keys()),
+                {{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}});
   return {
+      {.name = "granitemoe",
+       .family = "granitemoe",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = granitemoe,
+       .misread = bias_of_attention},
+      {.name = "granitemoe",
+       .family = "granitemoeshared",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = with_keys(granitemoe, {shared_width}),
+       .chosen_by = "expert_shared_feed_forward_length",
+       .misread = bias_of_attention},
       {.name = "jais2",
        .family = "jais2",
        .keys = with_keys(layer_norm_and_rope_keys("layer_norm_eps"), {{"attention.key_length", "head_dim"}}),

@@ -59,6 +59,12 @@ std::vector<bool> layers_with_window(const ModelConfig& config) {
   return flags;
 }
 
+std::vector<bool> layers_with_rope(const ModelConfig& config) {
+  std::vector<bool> flags;
+  for (const AttentionConfig* const attention : attentions_of(config)) flags.push_back(attention->rope.has_value());
+  return flags;
+}
+
 /// The elements of the dense FFN of each layer, or the K/V heads.
 std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string_view word) {
   std::vector<std::int32_t> sizes;
@@ -275,6 +281,12 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   for (const GgufKey& key : own) {
     if (key.kind == GgufKey::Kind::layer_flags) {
       keys.add(full(key.name), layers_with_window(config));
+      continue;
+    }
+    if (key.kind == GgufKey::Kind::layer_ropes) {
+      const std::vector<bool> ropes = layers_with_rope(config);
+      const bool has_all = std::all_of(ropes.begin(), ropes.end(), std::identity());
+      if (!has_all) keys.add(full(key.name), ropes);
       continue;
     }
     if (key.kind == GgufKey::Kind::layer_sizes) {

@@ -40,6 +40,17 @@ std::vector<GgufKey> deepseek_keys() {
                       {"rope.scaling.yarn_log_multiplier", "yarn_log_multiplier", Kind::number}});
 }
 
+/// Those of DeepSeek, with the scale of the queries. Routers are softmax.
+std::vector<GgufKey> mistral4_keys() {
+  std::vector<GgufKey> keys =
+      with_keys(deepseek_keys(), {{"attention.temperature_scale", "query_scale_beta", Kind::number},
+                                  {"attention.temperature_length", "query_scale_interval"}});
+  for (GgufKey& key : keys) {
+    if (key.name == "expert_gating_func") key.usual = 1.0;
+  }
+  return keys;
+}
+
 /// The names of latent attention's tensors. Files have attn_k_b and attn_v_b, or attn_kv_b.
 std::vector<TensorRule> latent_tensors() {
   return {{"blk.{l}.attn_q_a", {"blocks.{l}.attn.wq_a"}},
@@ -50,6 +61,14 @@ std::vector<TensorRule> latent_tensors() {
           {"blk.{l}.attn_kv_b", {"blocks.{l}.attn.wkv_b"}},
           {"blk.{l}.attn_k_b", {"blocks.{l}.attn.wk_b"}},
           {"blk.{l}.attn_v_b", {"blocks.{l}.attn.wv_b"}}};
+}
+
+/// The same, and the gates and the rest of all experts in one tensor.
+std::vector<TensorRule> mistral4_tensors() {
+  std::vector<TensorRule> rules = latent_tensors();
+  rules.push_back(
+      {"blk.{l}.ffn_gate_up_exps", {"blocks.{l}.mlp.experts.{e}.w_gate", "blocks.{l}.mlp.experts.{e}.w_up"}});
+  return rules;
 }
 
 /// Removes a key, and returns its number; `otherwise` if it is absent.
@@ -81,6 +100,23 @@ void complete_deepseek2(Json& config, const StoredTensors& tensors) {
   const double all_dim = std::round(take_number(config, "yarn_log_multiplier", 0) * 1e7) / 1e6;
   if (all_dim == 0 || !config.contains("rope_scaling")) return;
   config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"] = all_dim;
+}
+
+/// The scale of the queries, which files of llama.cpp's converter lack, is in the table of RoPE; its interval is the
+/// original context there.
+void complete_mistral4(Json& config, const StoredTensors& tensors) {
+  complete_deepseek2(config, tensors);
+  for (const char* key : {"scoring_func", "topk_method"}) config.erase(key);
+  const double beta = take_number(config, "query_scale_beta", 0),
+               interval = take_number(config, "query_scale_interval", 0);
+  if (!config.contains("rope_scaling")) return;
+  Json& table = config["rope_parameters"] = config["rope_scaling"];
+  config.erase("rope_scaling");
+  table["rope_theta"] = take_number(config, "rope_theta", 10000);
+  table["llama_4_scaling_beta"] = beta;
+  if (interval == 0 || table["original_max_position_embeddings"] == interval) return;
+  throw Unsupported(tensors.where, "mistral4.attention.temperature_length: expected the original context, got {}",
+                    interval);
 }
 
 /// Values have d_model / n_heads elements.
@@ -123,6 +159,14 @@ std::vector<GgufArchitecture> latent_architectures() {
        .splits_kv_b = true,
        .tensors = latent_tensors(),
        .complete = complete_deepseek2,
+       .misread = deepseek2_misread},
+      {.name = "mistral4",
+       .family = "mistral4",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = mistral4_keys(),
+       .splits_kv_b = true,
+       .tensors = mistral4_tensors(),
+       .complete = complete_mistral4,
        .misread = deepseek2_misread},
       {.name = "minicpm3",
        .family = "minicpm3",

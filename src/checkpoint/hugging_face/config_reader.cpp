@@ -194,6 +194,11 @@ bool ConfigReader::flag_or(std::string_view key, bool otherwise) {
   return value->get<bool>();
 }
 
+bool ConfigReader::truth_or(std::string_view key, bool otherwise) {
+  const Json* value = find(key);
+  return value != nullptr && value->is_number() ? *value != 0 : flag_or(key, otherwise);
+}
+
 std::string ConfigReader::text_or(std::string_view key, std::string_view otherwise) {
   const Json* value = find(key);
   if (value == nullptr) return std::string(otherwise);

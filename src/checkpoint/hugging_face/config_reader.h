@@ -35,6 +35,7 @@ class ConfigReader {
   double positive_or(std::string_view key, double otherwise);  ///< Throws BadCheckpoint for a number of 0 or less.
   double positive(std::string_view key);                       ///< The same; also throws if the key is missing.
   bool flag_or(std::string_view key, bool otherwise);
+  bool truth_or(std::string_view key, bool otherwise);  ///< The same, or a number, which is true unless it is 0.
   std::string text_or(std::string_view key, std::string_view otherwise);
   std::vector<std::string> texts_or_empty(std::string_view key);
   /// The texts of a list of pairs [texts, times], each list repeated as often as it says; at most `most` texts.

@@ -130,6 +130,7 @@ RopeConfig read_table(ConfigReader& table, std::int64_t head_dim, std::int64_t m
   if (keys.has_query_scale) {
     for (const char* key : {"llama_4_scaling_beta", "max_position_embeddings"}) table.ignore(key);
   }
+  if (keys.ignores_fraction) table.ignore("partial_rotary_factor");
   const Scaled scaled = read_scaling(table, type, dim, max_seq_len, keys);
   table.finish();
   return make_rope(theta, dim, keys.layout, scaled.scaling, static_cast<float>(scaled.magnitude));

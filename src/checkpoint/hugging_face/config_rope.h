@@ -20,8 +20,9 @@ struct RopeKeys {
   std::string_view layer_type{};
   std::int64_t original_max_seq_len = 0;  ///< Overrides the table's; 0: none.
   RopeScaling scaling{};  ///< Of a config without rope_parameters and rope_scaling, with cos and sin as they are.
-  bool has_query_scale = false;  ///< The table also has keys of a scale of the queries, which the family reads.
-  bool has_alpha = false;        ///< "dynamic" with `alpha` is no scaling, but another theta: NTK for one length.
+  bool has_query_scale = false;   ///< The table also has keys of a scale of the queries, which the family reads.
+  bool ignores_fraction = false;  ///< The table's partial_rotary_factor only repeats what other keys say.
+  bool has_alpha = false;         ///< "dynamic" with `alpha` is no scaling, but another theta: NTK for one length.
 };
 
 /// Each layer holds the frequencies of a head, so an absurd size must be rejected before they are computed.

@@ -60,13 +60,41 @@ Family grouped_experts_family(std::string_view model_type, std::string_view arch
   return family;
 }
 
+void read_granite_experts(ConfigReader& c, ModelConfig& model) {
+  constexpr const char* kShared = "shared_intermediate_size";
+  MoeConfig moe = read_experts(c, model, {.n_experts_key = "num_local_experts", .n_experts = 8, .top_k = 2});
+  if (c.number_or(kShared, 0) != 0) {
+    moe.shared = moe.expert;
+    moe.shared->d_ff = c.size(kShared);
+    moe.shared_gate = false;
+  }
+  put_experts(model, moe);
+}
+
+void add_granite_experts(Family& family) {
+  add_tensors(family.tensors, {{"{p}layers.{l}.block_sparse_moe.router.layer", {"blocks.{l}.mlp.router"}},
+                               {"{p}layers.{l}.block_sparse_moe.input_linear",
+                                {"blocks.{l}.mlp.experts.{e}.w_gate", "blocks.{l}.mlp.experts.{e}.w_up"}},
+                               {"{p}layers.{l}.block_sparse_moe.output_linear", {"blocks.{l}.mlp.experts.{e}.w_down"}},
+                               {"{p}layers.{l}.shared_mlp.input_linear",
+                                {"blocks.{l}.mlp.shared.w_gate", "blocks.{l}.mlp.shared.w_up"}},
+                               {"{p}layers.{l}.shared_mlp.output_linear", {"blocks.{l}.mlp.shared.w_down"}}});
+  family.keys.push_back({"n_experts", "num_local_experts"});
+  family.keys.push_back({"top_k", "num_experts_per_tok"});
+  family.keys.push_back({"shared_expert_intermediate_size", "shared_intermediate_size"});
+}
+
+void add_stacked_experts(Family& family, std::string_view gate_up, std::string_view down) {
+  TensorRule both{gate_up, {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"}};
+  TensorRule one{down, {"blocks.{l}.mlp.experts.{e}.w_down.weight"}};
+  both.has_ending = one.has_ending = false;
+  add_tensors(family.tensors, {both, one});
+}
+
 void add_experts_next_to_ffn(Family& family) {
-  std::vector<TensorRule> rules = {
-      {"{p}layers.{l}.router.scale", {"blocks.{l}.mlp.ln_router.weight"}},
-      {"{p}layers.{l}.router.per_expert_scale", {"blocks.{l}.mlp.expert_scale.weight"}},
-      {"{p}layers.{l}.experts.gate_up_proj",
-       {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"}},
-      {"{p}layers.{l}.experts.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down.weight"}}};
+  add_stacked_experts(family, "{p}layers.{l}.experts.gate_up_proj", "{p}layers.{l}.experts.down_proj");
+  std::vector<TensorRule> rules = {{"{p}layers.{l}.router.scale", {"blocks.{l}.mlp.ln_router.weight"}},
+                                   {"{p}layers.{l}.router.per_expert_scale", {"blocks.{l}.mlp.expert_scale.weight"}}};
   for (TensorRule& rule : rules) rule.has_ending = false;
   rules.insert(rules.end(), {{"{p}layers.{l}.router.proj", {"blocks.{l}.mlp.router"}},
                              {"{p}layers.{l}.mlp.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},

@@ -196,6 +196,12 @@ MoeConfig read_grouped_experts(ConfigReader& config, const ModelConfig& model, E
 /// A decoder_family() with the tensors of such experts.
 Family grouped_experts_family(std::string_view model_type, std::string_view architecture,
                               std::function<ModelConfig(ConfigReader&)> read_config);
+/// Reads Granite's experts, in all layers, with a shared one if shared_intermediate_size is not 0.
+void read_granite_experts(ConfigReader& config, ModelConfig& model);
+/// Their tensors.
+void add_granite_experts(Family& family);
+/// Adds experts that files have in one tensor for each layer, `[E, 2 f, d]` (gates first) and `[E, d, f]`.
+void add_stacked_experts(Family& family, std::string_view gate_up, std::string_view down);
 /// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have
 /// norms like the final one.
 void read_experts_next_to_ffn(ConfigReader& config, ModelConfig& model);
@@ -215,6 +221,8 @@ void add_latent_attention(Family& family);
 /// Reads a decoder with latent attention and experts with the keys of DeepSeek V3. Numbers are defaults.
 ModelConfig read_deepseek_v3(ConfigReader& config, DecoderKeys keys, const LatentKeys& latent,
                              const ExpertKeys& experts, std::int64_t first_sparse, double scale);
+/// Reads how queries grow with their position from the table of RoPE, which must have the key; empty: they do not.
+std::optional<QueryScaleConfig> read_query_scale(ConfigReader& config);
 /// Puts experts into the layers from `first` on, or into those that `has` names.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
 void put_experts(ModelConfig& model, const MoeConfig& moe, const std::function<bool(std::int64_t layer)>& has);

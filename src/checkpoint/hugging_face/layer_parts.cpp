@@ -68,6 +68,14 @@ void read_granite_windows(ConfigReader& c, ModelConfig& model) {
   }
 }
 
+std::optional<QueryScaleConfig> read_query_scale(ConfigReader& c) {
+  auto table = c.object("rope_parameters");
+  const auto beta = table ? table->optional_number("llama_4_scaling_beta") : std::nullopt;
+  if (!beta) throw BadCheckpoint(c.where(), "rope_parameters: expected a table with llama_4_scaling_beta");
+  if (*beta == 0) return {};
+  return QueryScaleConfig{static_cast<float>(*beta), table->size("original_max_position_embeddings")};
+}
+
 namespace {
 
 /// Keys of the published files that transformers does not read. Each must describe what its class computes.

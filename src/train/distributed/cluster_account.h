@@ -1,8 +1,8 @@
 // A training step of several ranks on paper: what each rank keeps and sends, and how long the step takes.
 //
-// Bytes and messages are exactly those that a run counts (ranks.jsonl). The time is that of a simple network: a rank
-// sends and receives one byte after another at the bandwidth, both at once, and each byte arrives after the latency.
-// The schedule is that of train/distributed/shared_steps.h, bucket by bucket:
+// Bytes and messages are exactly those that a run without router_bias_rate counts (ranks.jsonl). The time is that of a
+// simple network: a rank sends and receives one byte after another at the bandwidth, both at once, and each byte
+// arrives after the latency. The schedule is that of train/distributed/shared_steps.h, bucket by bucket:
 //
 //   compute    the rank that computes most micro-batches
 //   exposed    what the step takes in addition, because ranks wait for messages: communication that does not overlap

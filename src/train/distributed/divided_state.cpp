@@ -69,6 +69,9 @@ void share_state(Ranks& ranks, Shard shard, const Trainable& trainable, Optimize
     trainable.round_weights(i, pool, k);
     kept.filled(trainable, i + 1);
   }
+  for (const TrainParam& buffer : trainable.buffers()) {
+    ranks.broadcast(std::as_writable_bytes(std::span(buffer.value, static_cast<std::size_t>(buffer.count()))));
+  }
   if (!resumes) return;
   for (std::size_t i = 0; i < moments.size(); ++i) {
     if (ranks.is_first()) read(moments[i]);

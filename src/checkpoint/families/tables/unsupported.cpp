@@ -30,7 +30,6 @@ constexpr UnsupportedType kTypes[] = {
     {"inkling2_text", "relative positions as biases of the scores, and short convolutions", "qwen3_moe"},
     {"inkling_mm_model", "relative positions as biases of the scores, and short convolutions", "qwen3_moe"},
     {"inkling_text", "relative positions as biases of the scores, and short convolutions", "qwen3_moe"},
-    {"mistral4", "latent attention whose queries have a temperature", "deepseek_v3"},
     {"mllama", "cross-attention to images", "llama"},
     {"mllama_text_model", "cross-attention to images", "llama"},
     {"paligemma", "attention to later tokens within a prefix", "gemma"},

@@ -97,10 +97,7 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
     if (!c.kv_layer) k = p.tap(at(AttentionSite::rot_k), rope(p, *c.rope, by, k));
   }
   if (norms_last) k = norm_both(k);
-  if (c.query_scale) {
-    const Tensor scales = query_scales(p, *c.query_scale, q.rows(), at.stack);
-    q = multiply_rows(p, q, p.tap(at(AttentionSite::query_scale), scales));
-  }
+  if (c.query_scale) q = scale_queries(p, at, *c.query_scale, q);
   const auto shared = [&](std::int64_t layer) { return x.shared[static_cast<std::size_t>(layer)]; };
   const KeyValueRows read = c.kv_layer ? show_given(p, at, shared(*c.kv_layer)) : KeyValueRows{k, v};
   if (!x.shared.empty() && shared(at.layer).k.data != nullptr) keep(p, read, shared(at.layer));
@@ -169,11 +166,7 @@ void check(std::string_view where, const AttentionConfig& c) {
   if (c.chunked && (!c.window || c.bidirectional)) {
     throw BadInput(where, "chunked: expected a window, and attention to earlier tokens only");
   }
-  if (c.query_scale) {
-    check_size(where, "query_scale interval", c.query_scale->interval);
-    check_number(where, "query_scale beta", c.query_scale->beta);
-    if (c.query_scale->first < 0) throw BadInput(where, "query_scale first: expected at least 0");
-  }
+  check_query_scale(where, c.query_scale);
   if (c.alibi && static_cast<std::int64_t>(c.alibi->slopes.size()) != c.n_heads) {
     throw BadInput(where, "expected an ALiBi slope for each of {} heads, got {}", c.n_heads, c.alibi->slopes.size());
   }
@@ -239,8 +232,9 @@ Tensor forward(Pass& p, BlockSite at, const CrossAttentionConfig& c, const Cross
 std::optional<double> gguf_word(const AttentionConfig& c, std::string_view word) {
   if (word == "n_heads") return static_cast<double>(c.n_heads);
   if (word == "n_kv_heads") return static_cast<double>(c.n_kv_heads);
-  if (word == "value_dim") return static_cast<double>(c.width_of_values());
+  if (word == "value_dim" || word == "v_head_dim") return static_cast<double>(c.width_of_values());
   if (word == "head_dim") return static_cast<double>(c.head_dim);
+  if (word == "attention_value_scale") return c.value_scale;
   if (word == "attn_logit_softcapping" && c.softcap) return *c.softcap;
   if (word == "attention_multiplier") return c.score_scale;
   if (word == "query_scale_beta" && c.query_scale) return c.query_scale->beta;

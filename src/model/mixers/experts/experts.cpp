@@ -126,6 +126,7 @@ Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, co
   const Tensor chosen = p.tap(at(ExpertSite::expert_indices),
                               choose_experts(p, c.router, c.weighs_input ? logits : known, w.correction, c.top_k));
   const Slots slots = slots_of(chosen, c.n_experts, at(ExpertSite::expert_indices), p.shapes_only);
+  if (c.router.correction) count_choices(p, w.correction, chosen, c.n_experts);
   if (p.training.loss != nullptr) {
     router_losses(p, logits, is_softmax ? known : softmax_rows(p, logits), chosen, at.stack);
   }

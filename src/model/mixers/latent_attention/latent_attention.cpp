@@ -46,7 +46,7 @@ Tensor rotated(Pass& p, const Config& c, const SublayerInput& in, const Tensor& 
   return rope(p, c.rope, in.rope->of(c.rope), part_of_heads(p, x, first, c.rope.dim, c.rope_pairs));
 }
 
-/// `[T, H, nope + rot]`, after RoPE.
+/// `[T, H, nope + rot]`, after RoPE and the factors by position.
 Tensor queries(Pass& p, BlockSite at, const Config& c, const LatentAttentionParams& w, const SublayerInput& in) {
   const Shape shape{in.normed.rows(), c.n_heads, c.query_dim()};
   const Tensor x =
@@ -54,7 +54,8 @@ Tensor queries(Pass& p, BlockSite at, const Config& c, const LatentAttentionPara
   const AddedSite added{at(AttentionSite::lora_q), shape};
   const Tensor q = linear(p, c.q_rank ? w.wq_b : w.wq, x, added).reshaped(shape);
   const Tensor end = p.tap(at(LatentSite::rot_q), rotated(p, c, in, q, c.nope_dim));
-  return p.tap(at(LatentSite::q), join(p, part_of_heads(p, q, 0, c.nope_dim), end));
+  const Tensor all = p.tap(at(LatentSite::q), join(p, part_of_heads(p, q, 0, c.nope_dim), end));
+  return c.query_scale ? scale_queries(p, at, *c.query_scale, all) : all;
 }
 
 /// What all heads read of the tokens.
@@ -129,6 +130,7 @@ void check(std::string_view where, const Config& c) {
   if (c.rope.dim % 2 != 0) throw BadInput(where, "expected an even rope dim, got {}", c.rope.dim);
   check_number(where, "rope magnitude", c.rope.magnitude);
   check_number(where, "score_scale", c.score_scale);
+  check_query_scale(where, c.query_scale);
   check_frequencies(where, c.rope.frequency);
   check_norm(where, "the norm of the latents", c.latent_norm);
   for (const std::int64_t size : {c.rank + c.rope.dim, c.query_dim() + c.head_value_dim}) {
@@ -188,6 +190,8 @@ std::optional<double> gguf_word(const Config& c, std::string_view word) {
   if (word == "row_length") return number(c.head_dim);
   if (word == "key_length") return number(c.query_dim());
   if (word == "value_length") return number(c.head_value_dim);
+  if (word == "query_scale_beta" && c.query_scale) return c.query_scale->beta;
+  if (word == "query_scale_interval" && c.query_scale) return number(c.query_scale->interval);
   if (word == "yarn_log_multiplier") return yarn_log_multiplier(c);
   return {};
 }

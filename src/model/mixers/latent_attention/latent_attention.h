@@ -28,6 +28,7 @@
 #include "model/param_list.h"
 #include "ops/attend.h"
 #include "ops/by_head.h"
+#include "ops/query_scale.h"
 #include "ops/rope.h"
 
 namespace vitrine {
@@ -54,6 +55,7 @@ struct LatentAttentionConfig : AttendConfig {
   std::int64_t head_value_dim = 0;       ///< Elements of a head's value; value_dim is that of what attention sums.
   RopeConfig rope{};                     ///< Of rope.dim more elements of a query, and of the one rotated key.
   bool rope_pairs = false;               ///< The pairs of RoPE are neighbours in the weights, and halves after it.
+  std::optional<QueryScaleConfig> query_scale{};
   NormConfig latent_norm{};
   bool down_bias = false;   ///< Of wq_a and wkv_a.
   bool out_bias = false;    ///< Of wo.
@@ -80,6 +82,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"value_dim", "elements of a head's value", "`nope_dim`"}, c.head_value_dim);
   visit(Field{"rope", "rotary position embedding"}, c.rope);
   visit(Field{"rope_pairs", "the pairs of RoPE are neighbours in the weights, and halves after it"}, c.rope_pairs);
+  visit(Field{"query_scale", "a factor of the queries that grows with the position"}, c.query_scale);
   visit(Field{"latent_norm", "the norm of the latents"}, c.latent_norm);
   visit(Field{"down_bias", "biases of the projections to the latents"}, c.down_bias);
   visit(Field{"out_bias", "bias of the output projection"}, c.out_bias);
