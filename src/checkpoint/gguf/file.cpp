@@ -10,6 +10,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf/types.h"
+#include "checkpoint/names.h"
 #include "tokenizer/read/gguf_vocab.h"
 
 namespace vitrine {
