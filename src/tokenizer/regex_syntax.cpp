@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "tokenizer/regex.h"
@@ -185,30 +187,61 @@ class Translator {
     out_ += fmt::format("\\x{{{}}}", digits);
   }
 
+  /// [abc], and [abc&&[^d]], the common characters of several classes, which PCRE2 expresses by lookaheads.
   void character_class() {
-    out_ += '[';
+    std::string before = std::exchange(out_, "");
     ++at_;
-    if (peek() == '^') {
-      out_ += '^';
-      ++at_;
-    }
+    const bool negated = skip('^');
     if (peek() == ']') refuse("] at the front of a class");
-    for (int depth = 1; depth > 0;) {
+    std::vector<std::string> operands;
+    for (bool more = true; more;) {
+      more = class_operand(operands.empty());
+      operands.push_back(out_.starts_with("[^") ? out_ : fmt::format("[{}{}]", negated ? "^" : "", out_));
+      out_.clear();
+    }
+    if (operands.size() > 1 && negated) refuse("[^ before &&");
+    std::string joined = operands.front();
+    if (operands.size() > 1) {
+      for (std::size_t i = operands.size(); i-- > 1;) joined = fmt::format("(?={}){}", operands[i], joined);
+      joined = fmt::format("(?:{})", joined);
+    }
+    out_ = std::move(before) + joined;
+  }
+
+  bool skip(char c) {
+    if (peek() != c) return false;
+    ++at_;
+    return true;
+  }
+
+  /// Writes the contents of a class up to its end or to &&. Returns whether another operand follows. An operand after
+  /// the first may be a negated class.
+  bool class_operand(bool is_first) {
+    for (int depth = 1;;) {
       const char c = peek();
       if (at_ >= pattern_.size()) malformed();
       if (c == '\\') {
         escape(true);
       } else if (c == '[') {  // nested classes form a union
-        if (peek(1) == '^') refuse("[^ inside a class");
         if (peek(1) == ':') {
           posix();
+          continue;
+        }
+        if (peek(1) == '^') {
+          if (is_first || depth > 1 || !out_.empty()) refuse("[^ inside a class");
+          character_class();
+          if (peek() != ']' && !(peek() == '&' && peek(1) == '&')) refuse("[^ inside a class");
           continue;
         }
         ++depth;
         ++at_;
       } else if (c == ']') {
-        --depth;
         ++at_;
+        if (--depth == 0) return false;
+      } else if (c == '&' && peek(1) == '&' && depth == 1) {
+        if (out_.empty()) refuse("&& without a set before it");
+        at_ += 2;
+        return true;
       } else if ((c == '&' && peek(1) == '&') || (c == '-' && peek(1) == '-') || (c == '~' && peek(1) == '~')) {
         refuse(std::string(2, c));  // a set operation in one of the syntaxes
       } else {
@@ -216,7 +249,6 @@ class Translator {
         ++at_;
       }
     }
-    out_ += ']';
   }
 
   void posix() {

@@ -122,12 +122,14 @@ TEST(GgufBpe, Encodes) {
 }
 
 TEST(GgufBpe, LoadsEveryNamedPreTokenizer) {
-  for (const char* pre : {"default",     "gpt-2",     "phi-2",        "llama-bpe", "llama3",       "llama-v3",
-                          "falcon3",     "qwen2",     "stablelm2",    "megrez",    "deepseek-llm", "deepseek-coder",
-                          "deepseek-v3", "falcon",    "mpt",          "olmo",      "jais",         "starcoder",
-                          "refact",      "command-r", "smollm",       "codeshell", "exaone",       "minerva-7b",
-                          "tekken",      "gpt-4o",    "llama4",       "dbrx",      "smaug-bpe",    "chatglm-bpe",
-                          "poro-chat",   "bloom",     "gpt3-finnish", "viking",    "roberta-bpe",  "jina-v2-de"}) {
+  for (const char* pre :
+       {"default",       "gpt-2",       "phi-2",      "llama-bpe",    "llama3",         "llama-v3",    "falcon3",
+        "qwen2",         "stablelm2",   "megrez",     "deepseek-llm", "deepseek-coder", "deepseek-v3", "falcon",
+        "mpt",           "olmo",        "jais",       "starcoder",    "refact",         "command-r",   "smollm",
+        "codeshell",     "exaone",      "minerva-7b", "tekken",       "gpt-4o",         "llama4",      "dbrx",
+        "smaug-bpe",     "chatglm-bpe", "poro-chat",  "bloom",        "gpt3-finnish",   "viking",      "roberta-bpe",
+        "jina-v2-de",    "kimi-k2",     "youtu",      "jais-2",       "glm4",           "exaone-moe",  "hunyuan",
+        "hunyuan-dense", "solar-open",  "minimax-m2", "afmoe"}) {
     const auto tokenizer = load(bpe(pre).add("tokenizer.ggml.bos_token_id", 258U));
     const std::string text = "It's 12345 \xC3\xA4 \xE4\xB8\x80\n\n  x ";
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, kNone)), text) << pre;
@@ -163,6 +165,15 @@ TEST(GgufBpe, SplitsAsLlamaCpp) {
     EXPECT_TRUE(is_one_word(pre, "1234")) << pre;
     EXPECT_FALSE(is_one_word(pre, "!\n")) << pre;
   }
+  for (const char* pre : {"glm4", "jais-2"}) {
+    EXPECT_TRUE(is_one_word(pre, "123")) << pre;
+    EXPECT_FALSE(is_one_word(pre, "1234")) << pre;
+  }
+  EXPECT_TRUE(is_one_word("exaone-moe", "ab c"));
+  EXPECT_TRUE(is_one_word("minimax-m2", "It's"));
+  EXPECT_TRUE(is_one_word("afmoe", "123"));
+  EXPECT_FALSE(is_one_word("afmoe", "1234"));
+  for (const char* pre : {"hunyuan", "solar-open"}) EXPECT_FALSE(is_one_word(pre, "12")) << pre;
   EXPECT_TRUE(is_one_word("kanana2", "It's"));
   EXPECT_TRUE(is_one_word("qwen35", accent));
   EXPECT_FALSE(is_one_word("seed-coder", "!\n"));

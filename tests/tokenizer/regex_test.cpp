@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tokenizer/read/gguf_pre.h"
 
 namespace vitrine {
 namespace {
@@ -63,6 +64,29 @@ TEST(Regex, KnowsCharactersNewerThanPcre) {
 TEST(Regex, ReadsPropertiesWithoutBraces) {
   EXPECT_EQ(matches(R"(\pL)", "ab pL", kOniguruma), Texts{"pL"});
   EXPECT_EQ(matches(R"(\pL+)", "ab pL", RegexSyntax::rust), (Texts{"ab", "pL"}));
+}
+
+TEST(Regex, IntersectsClasses) {
+  const std::string text = "aB\u4e2d9z\u00e9";
+  for (const RegexSyntax syntax : {kOniguruma, RegexSyntax::rust}) {
+    EXPECT_EQ(matches(R"([\p{L}&&[^\p{Han}]]+)", text, syntax), (Texts{"aB", "z\u00e9"}));
+    EXPECT_EQ(matches(R"([\p{L}\p{N}&&[^\p{Han}b-z]])", text, syntax), (Texts{"a", "B", "9", "\u00e9"}));
+    EXPECT_EQ(matches(R"([a-z&&x-zB9])", text, syntax), Texts{"z"});
+    EXPECT_EQ(matches(R"([\p{L}&&[a-z]&&[^a]]|9)", text, syntax), (Texts{"9", "z"}));
+    for (const char* refused : {"[^a&&b]", "[&&a]", "[a&&[^b]c]", "[a[b&&c]]", "[a--b]", "[a[^b]]"}) {
+      EXPECT_THROW(Regex(refused, syntax, "F"), Unsupported) << refused;
+    }
+  }
+}
+
+/// Expected words by Python's `regex`.
+TEST(Regex, SplitsWordsAsKimi) {
+  const std::string_view pattern = gguf_pre_tokenizer("kimi-k2", "F").patterns.front();
+  const std::string text = "Hello\u4e16\u754cabc \u4e2d\u6587ABC's \u30ab\u30bf\u6f22\u5b57kana 12345!\n";
+  const Texts words = {"Hello",        "\u4e16\u754c", "abc", " ",   "\u4e2d\u6587", "ABC's", " \u30ab\u30bf",
+                       "\u6f22\u5b57", "kana",         " ",   "123", "45",           "!\n"};
+  EXPECT_EQ(matches(pattern, text), words);
+  EXPECT_EQ(matches(pattern, text, RegexSyntax::rust), words);
 }
 
 /// As in Oniguruma, an empty match does not directly follow another match.

@@ -31,6 +31,14 @@ std::optional<Base64> decode_base64(std::string_view digits) {
   return result;
 }
 
+std::optional<std::string> decode_padded_base64(std::string_view text) {
+  if (text.empty() || text.size() % 4 != 0) return std::nullopt;
+  text.remove_suffix(text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0);
+  std::optional<Base64> decoded = decode_base64(text);
+  if (!decoded || decoded->rest != 0) return std::nullopt;
+  return std::move(decoded->bytes);
+}
+
 std::string encode_base64(std::span<const unsigned char> bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text((bytes.size() + 2) / 3 * 4, '=');

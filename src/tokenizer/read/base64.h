@@ -17,6 +17,9 @@ struct Base64 {
 /// Decodes digits without padding. Returns std::nullopt if there are other characters.
 std::optional<Base64> decode_base64(std::string_view digits);
 
+/// Decodes digits with padding. Accepts only the canonical encoding: groups of four, no other bits set.
+std::optional<std::string> decode_padded_base64(std::string_view text);
+
 /// With padding.
 std::string encode_base64(std::span<const unsigned char> bytes);
 

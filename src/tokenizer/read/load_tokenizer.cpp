@@ -12,6 +12,7 @@
 #include "tokenizer/read/gguf_vocab.h"
 #include "tokenizer/read/llama2c.h"
 #include "tokenizer/read/marian.h"
+#include "tokenizer/read/ranks_document.h"
 #include "tokenizer/read/sentencepiece.h"
 #include "tokenizer/read/tiktoken.h"
 #include "tokenizer/read/tokenizer_folder.h"
@@ -31,6 +32,9 @@ bool is_tiktoken(std::string_view text) {
   return line.substr(0, space).find_first_not_of(base64) == std::string_view::npos && !rank.empty() &&
          rank.find_first_not_of("0123456789") == std::string_view::npos;
 }
+
+/// Files of ranks in Mistral's and in Kimi's folders.
+constexpr const char *kTekken = "tekken.json", *kRanks = "tiktoken.model";
 
 constexpr std::string_view kJsonSpace = " \t\r\n";
 
@@ -105,6 +109,7 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   }
   if (text.starts_with("GGUF")) return make_gguf_tokenizer(GgufMetadata::parse(file->bytes(), path));
   if (is_tiktoken(text)) return parse_tiktoken(text, options.pattern, path);
+  if (path.ends_with(kTekken)) return make_json_tokenizer(parse_tekken(text, path), path);
   if (is_json(text)) {
     return is_vocab_json(text) ? load_pair(path, sibling(path, "vocab.json", "merges.txt"))
                                : parse_tokenizer_json(text, path, options.source_lang);
@@ -112,6 +117,14 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   if (text.starts_with("#version")) return load_pair(sibling(path, "merges.txt", "vocab.json"), path);
 
   throw BadCheckpoint(path, "expected a tokenizer, got a file of unknown format");
+}
+
+/// A tiktoken.model has no pattern and no special tokens: those of Kimi are known.
+std::unique_ptr<const Tokenizer> load_ranks(const TokenizerFolder& folder, const std::string& path,
+                                            const TokenizerOptions& options) {
+  if (folder.class_name != "TikTokenTokenizer") return load_file(path, options);
+  const auto file = MappedFile::open(path);
+  return make_json_tokenizer(parse_kimi(file->text(), path, folder.config, folder.config_path), path);
 }
 
 std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const TokenizerOptions& options) {
@@ -131,12 +144,15 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
     return load_marian_tokenizer(path);
   }
   const TokenizerFolder folder = read_tokenizer_folder(path);
+  if (folder.vocabulary.empty() && has(kTekken)) return load_file(file(kTekken), options);
+  if (folder.vocabulary.empty() && has(kRanks)) return load_ranks(folder, file(kRanks), options);
   if (folder.class_name == "M2M100Tokenizer" && has("sentencepiece.bpe.model") && has("vocab.json")) {
     return load_m2m100_tokenizer(path, options.source_lang);
   }
   if (folder.vocabulary.empty()) {
     throw BadInput(path,
-                   "expected tokenizer.json, tokenizer.model, spiece.model, sentencepiece.bpe.model, vocab.json with "
+                   "expected tokenizer.json, tekken.json, tokenizer.model, tiktoken.model, spiece.model, "
+                   "sentencepiece.bpe.model, vocab.json with "
                    "merges.txt, source.spm with target.spm, vocab.txt or tokenizer.bin, got none");
   }
   if (!is_plain(folder)) return load_by_config(folder, options);
@@ -151,11 +167,26 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     std::vector<TokenizerFile> files;
-    for (const char* name :
-         {"tokenizer.json", "target_tokenizer.json", "tokenizer.model", "spiece.model", "spm.model",
-          "sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.bin", "vocab.json", "merges.txt", "source.spm",
-          "target.spm", "target_vocab.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json",
-          "added_tokens.json", "chat_template.jinja"}) {
+    for (const char* name : {"tokenizer.json",
+                             "target_tokenizer.json",
+                             "tokenizer.model",
+                             "spiece.model",
+                             "spm.model",
+                             "sentencepiece.bpe.model",
+                             "sentencepiece.model",
+                             "tokenizer.bin",
+                             "vocab.json",
+                             "merges.txt",
+                             "tekken.json",
+                             "tiktoken.model",
+                             "source.spm",
+                             "target.spm",
+                             "target_vocab.json",
+                             "vocab.txt",
+                             "tokenizer_config.json",
+                             "special_tokens_map.json",
+                             "added_tokens.json",
+                             "chat_template.jinja"}) {
       const std::filesystem::path file = std::filesystem::path(path) / name;
       if (std::filesystem::is_regular_file(file, error)) files.push_back({file.string(), name});
     }

@@ -92,16 +92,12 @@ void TiktokenTokenizer::encode_valid(std::string_view text, Bpe::Workspace& work
   expect_match(text.size());
 }
 
-/// Accepts only the canonical encoding: groups of four, padding at the end, no other bits set.
-std::optional<std::string> canonical_base64(std::string_view text) {
-  if (text.empty() || text.size() % 4 != 0) return std::nullopt;
-  text.remove_suffix(text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0);
-  std::optional<Base64> decoded = decode_base64(text);
-  if (!decoded || decoded->rest != 0) return std::nullopt;
-  return std::move(decoded->bytes);
-}
+}  // namespace
 
-PieceTable read_ranks(std::string_view file, std::string_view path) {
+PieceTable parse_ranks(std::string_view file, std::string_view path) {
+  if (file.size() > kMaxRanksBytes) {
+    throw BadCheckpoint(path, "expected ranks of at most {} bytes, got {}", kMaxRanksBytes, file.size());
+  }
   PieceTable pieces;
   for (std::size_t number = 1; !file.empty(); ++number) {
     const std::size_t end = std::min(file.find('\n'), file.size());
@@ -111,7 +107,7 @@ PieceTable read_ranks(std::string_view file, std::string_view path) {
     if (line.empty()) continue;
 
     const std::size_t space = std::min(line.find(' '), line.size());
-    const std::optional<std::string> piece = canonical_base64(line.substr(0, space));
+    const std::optional<std::string> piece = decode_padded_base64(line.substr(0, space));
     if (!piece || piece->empty() || piece->size() > kMaxRankBytes) {
       throw BadCheckpoint(path, "expected base64 of 1 to {} bytes at line {}, got something else", kMaxRankBytes,
                           number);
@@ -133,14 +129,9 @@ PieceTable read_ranks(std::string_view file, std::string_view path) {
   return pieces;
 }
 
-}  // namespace
-
 std::unique_ptr<const Tokenizer> parse_tiktoken(std::string_view file, std::string_view pattern,
                                                 std::string_view path) {
-  if (file.size() > kMaxRanksBytes) {
-    throw BadCheckpoint(path, "expected ranks of at most {} bytes, got {}", kMaxRanksBytes, file.size());
-  }
-  PieceTable pieces = read_ranks(file, path);
+  PieceTable pieces = parse_ranks(file, path);
   Regex regex = pattern.empty() ? Regex(published_pattern(static_cast<std::size_t>(pieces.n_pieces()), path),
                                         RegexSyntax::rust, path)
                                 : Regex(pattern, RegexSyntax::rust, "--pattern");

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "tokenizer/algorithms/piece_table.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -17,5 +18,8 @@ namespace vitrine {
 /// is empty, the published one is used: that of cl100k_base for 100,256 ranks, that of Llama 3 for 128,000. Throws
 /// BadCheckpoint if the file is malformed, BadInput if a pattern is required.
 std::unique_ptr<const Tokenizer> parse_tiktoken(std::string_view file, std::string_view pattern, std::string_view path);
+
+/// The pieces of such a file by their ranks, of which every byte has one. Throws BadCheckpoint if it is malformed.
+PieceTable parse_ranks(std::string_view file, std::string_view path);
 
 }  // namespace vitrine
