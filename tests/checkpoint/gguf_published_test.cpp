@@ -293,5 +293,21 @@ TEST(PublishedGguf, WhatLlamaCppMisreadsIsNotWritten) {
   expect_all_in(refused("cohere_qk_norm"), {"the norms of q and k"});
 }
 
+/// The numbers of xIELU are lists of keys.
+TEST(PublishedGguf, NumbersOfLayersAreKeys) {
+  const TempFolder temp;
+  const Checkpoint original = golden_checkpoint("apertus");
+  Published file(original, temp / "model.gguf");
+  for (const auto& [name, tensor] : file.tensors) EXPECT_EQ(name.find("xielu"), name.npos);
+  expect_same(load_checkpoint(temp / "model.gguf"), original);
+  file.set("xielu.beta", 0.25f);  // that of all layers
+  const Checkpoint other = file.load(temp / "number.gguf");
+  EXPECT_FALSE(same_bits(logits_of_forty(*other.model), logits_of_forty(*original.model)));
+  file.set("xielu.beta", std::vector<float>(1, 0.5f));
+  expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "short.gguf"); }), {"xielu.beta", "a list of"});
+  file.keys.erase("xielu.beta");
+  expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "none.gguf"); }), {"xielu.beta", "a list of"});
+}
+
 }  // namespace
 }  // namespace vitrine::test

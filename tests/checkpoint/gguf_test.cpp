@@ -58,6 +58,10 @@ const std::map<std::string, std::string> kRefused = {
     {"mimo_v2_flash", "router.scale"},                   // llama.cpp has none
     {"minicpm3", "embedding_scale"},                     // a constant of the architecture
     {"gemma3n", "the number of streams"},                // constants of llama.cpp
+    {"glm", "heads whose elements"},                     // llama.cpp has a matrix of d_model × d_model
+    {"nemotron", "heads whose elements"},                //
+    {"olmoe", "fewer K/V heads"},                        // llama.cpp's norm of k has d_model elements
+    {"cohere_qk_norm", "the norms of q and k"},          // llama.cpp has them in models of 64 layers or more
 };
 
 /// A part of the message that refuses `golden`, or empty if it can be written as GGUF.
@@ -139,6 +143,25 @@ INSTANTIATE_TEST_SUITE_P(
         Changed{"gpt2_relu", {{"activation_function", "gelu_new"}}}, Changed{"phi3_short", {{"rope_scaling", nullptr}}},
         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
     [](const auto& param_info) { return param_info.param.golden; });
+
+/// Goldens whose sizes llama.cpp has no place for, in other sizes and with random weights.
+class GgufOfResizedGolden : public testing::TestWithParam<Changed> {};
+
+TEST_P(GgufOfResizedGolden, IsTheSameModel) {
+  const TempFolder temp;
+  Json config = Json::parse(read_file(goldens() + "/" + GetParam().golden + "/config.json"));
+  config.update(GetParam().words);
+  ThreadPool pool(2);
+  init_checkpoint(config, "config", temp / "model", DType::f32, 7, pool);
+  expect_same_model(load_checkpoint(temp / "model"), temp / "model.gguf");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GgufOfResizedGolden,
+    testing::Values(Changed{"glm", {{"hidden_size", 72}}}, Changed{"nemotron", {{"hidden_size", 40}}},
+                    Changed{"olmoe", {{"num_key_value_heads", 5}}}, Changed{"cohere_qk_norm", {{"use_qk_norm", false}}},
+                    Changed{"cohere_qk_norm", {{"num_hidden_layers", 64}}}),
+    [](const auto& param_info) { return param_info.param.golden + std::to_string(param_info.index); });
 
 /// No golden has both experts in every layer and router weights that are divided by their sum.
 TEST(Gguf, WithoutWindowsTheContextEndsWhereTheyWouldBegin) {

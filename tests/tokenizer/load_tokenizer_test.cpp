@@ -67,7 +67,8 @@ TEST_F(LoadTokenizer, RefusesALlama2cModel) {
 TEST_F(LoadTokenizer, FindsTokenizersInFolders) {
   const std::string& folder = folder_.path();
   expect_refused<BadInput>(folder,
-                           "tokenizer.json, tokenizer.model, spiece.model, sentencepiece.bpe.model, vocab.json");
+                           "tokenizer.json, tekken.json, tokenizer.model, tiktoken.model, spiece.model, "
+                           "sentencepiece.bpe.model, vocab.json");
   write("vocab.json", "{}");
   expect_refused<BadInput>(folder, "got none");
   write("merges.txt", "a b");

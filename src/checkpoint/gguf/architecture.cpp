@@ -119,11 +119,6 @@ void complete_stablelm(Json& config, const StoredTensors& tensors) {
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
-std::vector<GgufArchitecture> joined(std::vector<GgufArchitecture> all, const std::vector<GgufArchitecture>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 }  // namespace
 
 std::vector<GgufKey> granite_keys() {
@@ -337,9 +332,17 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .rotary_fraction = "partial_rotary_factor",
        .tensors = gate_up()},
   };
-  static const std::vector<GgufArchitecture> architectures =
-      joined(joined(own, expert_architectures()),
-             joined(joined(latent_architectures(), stream_architectures()), sink_architectures()));
+  static const std::vector<GgufArchitecture> architectures = [] {
+    std::vector<GgufArchitecture> all = own;
+    for (const auto& more : {expert_architectures(),
+                             latent_architectures(),
+                             stream_architectures(),
+                             sink_architectures(),
+                             {xielu_architecture()}}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }();
   return architectures;
 }
 

@@ -61,9 +61,12 @@ struct GgufArchitecture {
   bool has_rope_by_kind = false;
   /// In layers that read the keys and values of others: maps to them, which files have and nothing reads; empty: none.
   std::vector<std::string_view> unread{};
-  bool has_gate_cutoffs = false;        ///< activation_sparsity_scale has the gate_cutoff of each layer; −∞: none.
-  bool tokenizer_keeps_merges = false;  ///< GgufTokenizerNeeds::keeps_merges
-  bool may_lack_rope = false;           ///< If rope.scaling.finetuned is false, there is no RoPE.
+  bool has_gate_cutoffs = false;  ///< activation_sparsity_scale has the gate_cutoff of each layer; −∞: none.
+  /// Keys, without the architecture before them, whose lists have a number for each layer: KEY holds what a rule calls
+  /// blk.{l}.KEY, a tensor of one element.
+  std::vector<std::string_view> numbers_of_layers{};
+  bool tokenizer_keeps_merges = false;      ///< GgufTokenizerNeeds::keeps_merges
+  bool may_lack_rope = false;               ///< If rope.scaling.finetuned is false, there is no RoPE.
   std::vector<std::string_view> ignored{};  ///< Keys without effect in models of this architecture.
   std::string_view rotary_fraction{};       ///< config.json's key for the part of a head that RoPE rotates; empty: all.
   std::vector<TensorRule> tensors{};        ///< They replace the common rules that hold the same parameters.
@@ -80,6 +83,8 @@ std::vector<GgufArchitecture> expert_architectures();
 std::vector<GgufArchitecture> latent_architectures();
 std::vector<GgufArchitecture> stream_architectures();
 std::vector<GgufArchitecture> sink_architectures();
+/// That with xIELU.
+GgufArchitecture xielu_architecture();
 /// Keys of Granite's multipliers.
 std::vector<GgufKey> granite_keys();
 /// Keys that most architectures share, with RMSNorm or with LayerNorm.

@@ -196,6 +196,22 @@ void check_names(const ImportanceMatrix& importance, const std::vector<PlannedTe
   }
 }
 
+/// Takes what the file has as keys out of the plan. Tensors are in the order of the layers.
+GgufKeys take_numbers_of_layers(const GgufArchitecture& architecture, std::vector<PlannedTensor>& plan) {
+  GgufKeys keys;
+  for (const std::string_view name : architecture.numbers_of_layers) {
+    std::vector<float> numbers;
+    const std::string end = "." + std::string(name);
+    std::erase_if(plan, [&](const PlannedTensor& tensor) {
+      if (!tensor.name.ends_with(end)) return false;
+      read_row(tensor.parts.front().param->view, 0, {&numbers.emplace_back(), 1});
+      return true;
+    });
+    keys.add(name, numbers);
+  }
+  return keys;
+}
+
 }  // namespace
 
 GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
@@ -216,6 +232,7 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, con
   keys.add("general.file_type", types.file->number);
   if (is_blocks(types.file->dtype)) keys.add("general.quantization_version", kQuantizationVersion);
   keys.add(gguf_config_keys(architecture, config));
+  keys.add(result.numbers);
   keys.add(tokenizer);
 
   GgufWriter writer(path);
@@ -246,6 +263,7 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, con
 GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types) {
   GgufExport result;
   result.plan = plan_tensors(gguf_architecture_of(checkpoint.family, path), checkpoint, types, path);
+  result.numbers = take_numbers_of_layers(gguf_architecture_of(checkpoint.family, path), result.plan);
   if (types.importance != nullptr) {
     check_names(*types.importance, result.plan);
     result.unweighted = unweighted_tensors(result.plan);

@@ -18,6 +18,7 @@ struct GgufExport {
   std::int64_t elements = 0;
   std::int64_t bytes = 0;               ///< Of the tensors.
   std::vector<std::string> unweighted;  ///< Matrices and experts for which the importance matrix has no inputs.
+  GgufKeys numbers;                     ///< Of single layers, which are lists of keys and no tensors.
   std::vector<std::string> notes;       ///< In what the file differs from the model, one line each.
 };
 

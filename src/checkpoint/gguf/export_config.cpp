@@ -278,6 +278,10 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   const auto has = [&](std::string_view name) {
     return std::any_of(own.begin(), own.end(), [&](const GgufKey& key) { return key.name == name; });
   };
+  const auto writes = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(),
+                       [&](const GgufKey& key) { return key.name == name && value_of(config, key.word); });
+  };
   for (const GgufKey& key : own) {
     if (key.kind == GgufKey::Kind::layer_flags) {
       keys.add(full(key.name), layers_with_window(config));
@@ -306,7 +310,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
       add_size(key.name, *value);
     }
     const AttentionConfig* const attention = attention_of(config, 0);
-    if (key.name == "attention.key_length" && attention != nullptr && !value_of(config, "value_length")) {
+    if (key.name == "attention.key_length" && attention != nullptr && !writes("attention.value_length")) {
       add_size("attention.value_length", attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
     }
     if (key.name == "attention.key_length_swa") add_size("attention.value_length_swa", *value);

@@ -132,6 +132,30 @@ std::vector<UnreadTensors> take_further_layers(StoredTensors& tensors, std::size
   return unread.count > 0 ? std::vector{unread} : std::vector<UnreadTensors>();
 }
 
+/// Adds the numbers that are keys of the file as tensors of one element. One number is that of all layers.
+void add_numbers_of_layers(const GgufArchitecture& architecture, const GgufMetadata& metadata, std::size_t n_layers,
+                           StoredTensors& tensors) {
+  for (const std::string_view name : architecture.numbers_of_layers) {
+    const GgufValue* const value = metadata.find(name);
+    const bool is_list = value != nullptr && value->type == GgufType::array && value->element == GgufType::f32;
+    const bool is_number = value != nullptr && value->type == GgufType::f32;
+    if (!is_number && !(is_list && value->count == n_layers)) {
+      throw BadCheckpoint(tensors.where, "key {}: expected a list of {} numbers (block_count)", name, n_layers);
+    }
+    for (std::size_t layer = 0; layer < n_layers; ++layer) {
+      StoredTensor tensor;
+      tensor.file = tensors.where;
+      tensor.dtype = "F32";
+      tensor.type = DType::f32;
+      tensor.shape = {1};
+      tensor.bytes = value->bytes.subspan(is_list ? layer * sizeof(float) : 0, sizeof(float));
+      const std::string full = with_layer("blk.{l}.", static_cast<std::int64_t>(layer)) + std::string(name);
+      if (tensors.all.emplace(full, tensor).second) continue;
+      throw BadCheckpoint(tensors.where, "{} is a key and a tensor", full);
+    }
+  }
+}
+
 }  // namespace
 
 GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file) {
@@ -172,6 +196,7 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   std::vector<UnreadTensors> unread =
       take_further_layers(gguf.tensors, config.model.blocks.size(), config.n_further_layers);
   reshape_tensors(gguf.tensors);
+  add_numbers_of_layers(architecture, metadata, config.model.blocks.size(), gguf.tensors);
   gguf.tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
   result.unread = std::move(unread);
