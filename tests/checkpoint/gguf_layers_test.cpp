@@ -114,5 +114,22 @@ TEST(Gguf, WeightsThatTheTypeCannotHoldAreRefused) {
   EXPECT_EQ(message_of<Error>([&] { through_gguf(original, DType::bf16, path); }), "");
 }
 
+TEST(GgufConfig, WithoutWindowsTheContextEndsWhereTheyWouldBegin) {
+  for (const char* golden : {"mistral", "mixtral", "qwen2_window", "starcoder2"}) {
+    SCOPED_TRACE(golden);
+    const TempFolder temp;
+    const Checkpoint original = load_checkpoint(goldens() + "/" + golden);
+    std::int64_t smallest = original.model->config().max_seq_len;
+    for (std::size_t i = 0; i < original.model->config().n_layers(); ++i) {
+      const AttentionConfig* const attention = attention_of(original.model->config(), i);
+      if (attention->window) smallest = std::min(smallest, *attention->window);
+    }
+    ASSERT_LT(smallest, original.model->config().max_seq_len);
+    const Checkpoint written = through_gguf(original, DType::f32, temp / "x.gguf");
+    EXPECT_EQ(written.model->config().max_seq_len, smallest);
+    EXPECT_FALSE(attention_of(written.model->config(), 0)->window);
+  }
+}
+
 }  // namespace
 }  // namespace vitrine::test

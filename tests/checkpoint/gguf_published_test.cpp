@@ -309,5 +309,23 @@ TEST(PublishedGguf, NumbersOfLayersAreKeys) {
   expect_all_in(message_of<BadCheckpoint>([&] { file.load(temp / "none.gguf"); }), {"xielu.beta", "a list of"});
 }
 
+/// Goldens whose sizes llama.cpp has no place for, in other sizes and with random weights.
+TEST(PublishedGguf, ResizedGoldensAreWritten) {
+  const std::pair<const char*, Json> kResized[] = {{"glm", {{"hidden_size", 72}}},
+                                                   {"nemotron", {{"hidden_size", 40}}},
+                                                   {"olmoe", {{"num_key_value_heads", 5}}},
+                                                   {"cohere_qk_norm", {{"use_qk_norm", false}}},
+                                                   {"cohere_qk_norm", {{"num_hidden_layers", 64}}}};
+  ThreadPool pool(2);
+  for (const auto& [golden, words] : kResized) {
+    const TempFolder temp;
+    Json config = Json::parse(read_file(goldens() + "/" + golden + "/config.json"));
+    config.update(words);
+    init_checkpoint(config, "config", temp / "model", DType::f32, 7, pool);
+    const Checkpoint original = load_checkpoint(temp / "model");
+    expect_same(through_gguf(original, DType::f32, temp / "model.gguf"), original);
+  }
+}
+
 }  // namespace
 }  // namespace vitrine::test

@@ -144,43 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         Changed{"phi3_long", {{"rope_scaling", nullptr}}}),
     [](const auto& param_info) { return param_info.param.golden; });
 
-/// Goldens whose sizes llama.cpp has no place for, in other sizes and with random weights.
-class GgufOfResizedGolden : public testing::TestWithParam<Changed> {};
-
-TEST_P(GgufOfResizedGolden, IsTheSameModel) {
-  const TempFolder temp;
-  Json config = Json::parse(read_file(goldens() + "/" + GetParam().golden + "/config.json"));
-  config.update(GetParam().words);
-  ThreadPool pool(2);
-  init_checkpoint(config, "config", temp / "model", DType::f32, 7, pool);
-  expect_same_model(load_checkpoint(temp / "model"), temp / "model.gguf");
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, GgufOfResizedGolden,
-    testing::Values(Changed{"glm", {{"hidden_size", 72}}}, Changed{"nemotron", {{"hidden_size", 40}}},
-                    Changed{"olmoe", {{"num_key_value_heads", 5}}}, Changed{"cohere_qk_norm", {{"use_qk_norm", false}}},
-                    Changed{"cohere_qk_norm", {{"num_hidden_layers", 64}}}),
-    [](const auto& param_info) { return param_info.param.golden + std::to_string(param_info.index); });
-
 /// No golden has both experts in every layer and router weights that are divided by their sum.
-TEST(Gguf, WithoutWindowsTheContextEndsWhereTheyWouldBegin) {
-  for (const char* golden : {"mistral", "mixtral", "qwen2_window", "starcoder2"}) {
-    SCOPED_TRACE(golden);
-    const TempFolder temp;
-    const Checkpoint original = load_checkpoint(goldens() + "/" + golden);
-    std::int64_t smallest = original.model->config().max_seq_len;
-    for (std::size_t i = 0; i < original.model->config().n_layers(); ++i) {
-      const AttentionConfig* const attention = attention_of(original.model->config(), i);
-      if (attention->window) smallest = std::min(smallest, *attention->window);
-    }
-    ASSERT_LT(smallest, original.model->config().max_seq_len);
-    const Checkpoint written = through_gguf(original, DType::f32, temp / "x.gguf");
-    EXPECT_EQ(written.model->config().max_seq_len, smallest);
-    EXPECT_FALSE(attention_of(written.model->config(), 0)->window);
-  }
-}
-
 TEST(Gguf, Qwen3WithExpertsInEveryLayer) {
   const TempFolder folder;
   const Json config = {{"architectures", {"Qwen3MoeForCausalLM"}},
