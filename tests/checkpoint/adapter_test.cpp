@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "checkpoint/adapters/create.h"
 #include "checkpoint/safetensors.h"
 #include "generate/generator.h"
 #include "generate/score.h"
@@ -113,6 +114,24 @@ TEST_P(AdapterGolden, SequencesOfABatchHaveTheirOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, AdapterGolden, testing::Values("gemma2", "gpt2", "gpt_neox", "llama", "mistral_dora"));
+
+/// `gate` means the FFN's, as the modules of PEFT's gate_proj.
+TEST(NewAdapters, TheGateOfPerLayerEmbeddingsIsChosenByItsModule) {
+  const Checkpoint base = golden_checkpoint("gemma4");
+  const auto count = [&](const char* target) {
+    NewAdapter options;
+    options.rank = 2;
+    options.targets = {target};
+    std::pair<int, int> n;  // of FFNs, of per-layer embeddings
+    for (const AdapterMatrix& matrix : new_adapter(base, options, 3).matrices) {
+      ++(matrix.param->name.find(".ple.") != std::string::npos ? n.second : n.first);
+    }
+    return n;
+  };
+  const int two_for_each_layer = 2 * static_cast<int>(base.model->config().n_layers());
+  EXPECT_EQ(count("gate"), std::pair(two_for_each_layer, 0));
+  EXPECT_EQ(count("per_layer_input_gate"), std::pair(0, two_for_each_layer));
+}
 
 }  // namespace
 }  // namespace vitrine::test

@@ -19,14 +19,19 @@ constexpr std::pair<std::string_view, std::string_view> kWords[] = {
     {"q", ".wq.weight"},        {"k", ".wk.weight"},    {"v", ".wv.weight"},       {"o", ".wo.weight"},
     {"gate", ".w_gate.weight"}, {"up", ".w_up.weight"}, {"down", ".w_down.weight"}};
 
+/// The gate of per-layer embeddings is not that of an FFN, and is chosen by its module's name alone.
+constexpr std::string_view kPerLayerGate = ".ple.w_gate.weight";
+
 /// Whether a target selects a module.
 bool selects(const std::string& target, const AdapterPlace& place) {
   if (place.module == target || place.module.ends_with("." + target)) return true;
   const auto word =
       std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == target; });
   if (word == std::end(kWords)) return false;
-  return std::any_of(place.ours.begin(), place.ours.end(),
-                     [&](const std::string& name) { return name.ends_with(word->second); });
+  const auto is_named = [&](const std::string& name) {
+    return name.ends_with(word->second) && !name.ends_with(kPerLayerGate);
+  };
+  return std::any_of(place.ours.begin(), place.ours.end(), is_named);
 }
 
 /// The names that a target may have.
