@@ -4,15 +4,6 @@
 
 namespace vitrine {
 
-Family granitemoe_family() {
-  Family family = decoder_family("granitemoe", "GraniteMoeForCausalLM", [](ConfigReader& c) {
-    ModelConfig model = read_granite_decoder(c);
-    read_attention_bias(c, model);
-    read_granite_experts(c, model);
-    return model;
-  });
-  add_granite_experts(family);
-  return family;
-}
+Family granitemoe_family() { return granite_experts_family("granitemoe", "GraniteMoeForCausalLM"); }
 
 }  // namespace vitrine

@@ -84,6 +84,17 @@ void add_granite_experts(Family& family) {
   family.keys.push_back({"shared_expert_intermediate_size", "shared_intermediate_size"});
 }
 
+Family granite_experts_family(std::string_view model_type, std::string_view architecture) {
+  Family family = decoder_family(model_type, architecture, [](ConfigReader& c) {
+    ModelConfig model = read_granite_decoder(c);
+    read_attention_bias(c, model);
+    read_granite_experts(c, model);
+    return model;
+  });
+  add_granite_experts(family);
+  return family;
+}
+
 void add_stacked_experts(Family& family, std::string_view gate_up, std::string_view down) {
   TensorRule both{gate_up, {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"}};
   TensorRule one{down, {"blocks.{l}.mlp.experts.{e}.w_down.weight"}};

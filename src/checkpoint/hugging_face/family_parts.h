@@ -200,6 +200,8 @@ Family grouped_experts_family(std::string_view model_type, std::string_view arch
 void read_granite_experts(ConfigReader& config, ModelConfig& model);
 /// Their tensors.
 void add_granite_experts(Family& family);
+/// Granite 3 with experts, and a shared one if the config has it.
+Family granite_experts_family(std::string_view model_type, std::string_view architecture);
 /// Adds experts that files have in one tensor for each layer, `[E, 2 f, d]` (gates first) and `[E, d, f]`.
 void add_stacked_experts(Family& family, std::string_view gate_up, std::string_view down);
 /// Reads experts next to the dense FFN, which becomes their shared one, if enable_moe_block says so. All parts have

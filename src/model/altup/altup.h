@@ -4,9 +4,8 @@
 //                             └─────────────────────────────────────────────┘
 //
 //   r(v) = tanh(router · norm(v) / d)                                   [T, n]
-//   predict: x_b + Σ_a c[b, a] · x_a, c = predict · r(x_active)         correct: y_b = x_b + (1 + c_b) · (made −
-//   x_active),
-//                                                                       c = correct · r(made)
+//   predict: y_b = x_b + Σ_a c[b, a] · x_a                              c = predict · r(x_active)
+//   correct: y_b = x_b + (1 + c_b) · (made − x_active)                  c = correct · r(made)
 //
 // A last sublayer may read the active stream after the correction, times a vector; its output is added to all streams
 // but the first (Sublayer::Input::corrected).

@@ -152,8 +152,8 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
   if (folder.vocabulary.empty()) {
     throw BadInput(path,
                    "expected tokenizer.json, tekken.json, tokenizer.model, tiktoken.model, spiece.model, "
-                   "sentencepiece.bpe.model, vocab.json with "
-                   "merges.txt, source.spm with target.spm, vocab.txt or tokenizer.bin, got none");
+                   "sentencepiece.bpe.model, vocab.json with merges.txt, source.spm with target.spm, vocab.txt or "
+                   "tokenizer.bin, got none");
   }
   if (!is_plain(folder)) return load_by_config(folder, options);
   return has("vocab.json") && folder.vocabulary == file("vocab.json")

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "tokenizer/read/base64.h"
 #include "tokenizer/read/gguf_pre.h"
 #include "tokenizer/read/json_fields.h"
