@@ -11,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-constexpr const char* kKey = "quantization_config";
+constexpr const char* kQuantization = "quantization_config";
 constexpr std::int64_t kGroup = 32, kGroupBytes = 16;  // of MXFP4
 
 struct UnsupportedMethod {
@@ -50,20 +50,20 @@ constexpr UnsupportedMethod kUnsupported[] = {
 
 /// Throws Unsupported for a value of a key of quantization_config, unless the caller allows that key.
 void refuse(const ConfigReader& config, const std::string& what, std::string_view needs) {
-  if (config.is_allowed(kKey)) return;
+  if (config.is_allowed(kQuantization)) return;
   throw Unsupported(
       config.where(),
       "{}.{}: not supported: it needs {}; give a folder with weights in BF16, FP8 (fp8) or MXFP4 (mxfp4), "
       "or a GGUF file",
-      kKey, what, needs);
+      kQuantization, what, needs);
 }
 
 std::string method_of(const ConfigReader& config, ConfigReader& own) {
   const std::string method = own.text_or("quant_method", "");
   if (!method.empty()) return method;
   if (own.contains("load_in_8bit") || own.contains("load_in_4bit")) return "bitsandbytes";
-  if (config.is_allowed(kKey)) return "none";
-  throw BadCheckpoint(config.where(), "{}: key quant_method is missing", kKey);
+  if (config.is_allowed(kQuantization)) return "none";
+  throw BadCheckpoint(config.where(), "{}: key quant_method is missing", kQuantization);
 }
 
 void read_fp8(const ConfigReader& config, ConfigReader& own, Quantization& q) {
@@ -203,7 +203,7 @@ void join_mxfp4(Entry blocks, const std::string& name, StoredTensors& tensors) {
 
 Quantization read_quantization(ConfigReader& config) {
   Quantization q;
-  auto own = config.object(kKey);
+  auto own = config.object(kQuantization);
   if (!own) return q;
   const std::string method = method_of(config, *own);
   if (method == "fp8") {

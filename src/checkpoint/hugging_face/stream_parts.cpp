@@ -50,22 +50,22 @@ void read_streams(ConfigReader& c, ModelConfig& model) {
 }
 
 void read_sparsity(ConfigReader& c, ModelConfig& model) {
-  constexpr const char* kKey = "activation_sparsity_pattern";
+  constexpr const char* kSparsity = "activation_sparsity_pattern";
   constexpr std::size_t kSparseLayers = 10;
   const std::size_t n_layers = model.blocks.size();
   std::vector<double> shares(n_layers);
-  if (c.has(kKey)) {
-    shares = c.numbers(kKey);
+  if (c.has(kSparsity)) {
+    shares = c.numbers(kSparsity);
   } else if (n_layers > kSparseLayers) {
     std::fill_n(shares.begin(), kSparseLayers, 0.95);
   }
   if (shares.size() != n_layers) {
-    throw BadCheckpoint(c.where(), "{}: expected {} layers, got {}", kKey, n_layers, shares.size());
+    throw BadCheckpoint(c.where(), "{}: expected {} layers, got {}", kSparsity, n_layers, shares.size());
   }
   for (std::size_t layer = 0; layer < n_layers; ++layer) {
     const double share = static_cast<double>(static_cast<float>(shares[layer]));  // transformers rounds it
     if (!(share >= 0 && share < 1)) {
-      throw BadCheckpoint(c.where(), "{}: expected numbers from 0, below 1, got {}", kKey, share);
+      throw BadCheckpoint(c.where(), "{}: expected numbers from 0, below 1, got {}", kSparsity, share);
     }
     if (share == 0) continue;
     const auto erfinv = static_cast<float>(math::normal_quantile(share) / std::sqrt(2.0));  // as PyTorch rounds
