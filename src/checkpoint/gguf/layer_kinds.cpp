@@ -7,6 +7,8 @@
 namespace vitrine {
 namespace {
 
+using Kind = GgufKey::Kind;
+
 /// Moves the sizes of both kinds of layers to the keys of config.json. The file has a list of them, or one for all.
 void complete_heads_by_kind(Json& config, std::string_view where) {
   const std::size_t n_layers = config["layer_types"].size();
@@ -49,7 +51,6 @@ void complete_ropes_by_kind(Json& config, const StoredTensors& tensors) {
 }  // namespace
 
 std::vector<GgufKey> layer_kind_keys() {
-  using Kind = GgufKey::Kind;
   return {{"feed_forward_length", "d_ff", Kind::layer_sizes, true},
           {"attention.head_count_kv", "n_kv_heads", Kind::layer_sizes, true},
           {"attention.key_length", "global_head_dim", Kind::size, true},
