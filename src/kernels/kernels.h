@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/state_scan.h"
 #include "tensor/kv_rows.h"
 #include "tensor/matrix_view.h"
 
@@ -192,6 +193,8 @@ struct Kernels {
 
   /// y[i] = 1 / (1 + exp(−x[i])), for x[i] < 0 as exp(x[i]) / (1 + exp(x[i])).
   void (*sigmoid)(const float* x, std::int64_t n, float* y);
+  /// y[i] = log(1 + exp(x[i])), as max(x[i], 0) + log1p(exp(−|x[i]|)).
+  void (*softplus)(const float* x, std::int64_t n, float* y);
 
   /// Σ a[i] · b[i], 16-lane order.
   float (*dot)(const float* a, const float* b, std::int64_t n);
@@ -224,6 +227,7 @@ struct Kernels {
   void (*sgd)(const SgdStep& step, const float* g, std::int64_t n, float* p, float* m);
 
   KvKernels kv;
+  StateKernels states;
   BlockKernels blocks;
   QuantizeKernel quantize;
   /// The kernels for products with a row-major or a transposed matrix. The first call for avx512bf16 compares the

@@ -73,6 +73,10 @@ void sigmoid(const float* x, std::int64_t n, float* y) {
   map(x, n, y, [](Vec v) { return sigmoid(v); });
 }
 
+void softplus(const float* x, std::int64_t n, float* y) {
+  map(x, n, y, [](Vec v) { return softplus(v); });
+}
+
 float dot(const float* a, const float* b, std::int64_t n) {
   Vec acc = zero();
   each_group(

@@ -12,6 +12,7 @@
 #include "kernels/optimizer-inl.h"
 #include "kernels/rows-inl.h"
 #include "kernels/slopes-inl.h"
+#include "kernels/state_scan-inl.h"
 
 namespace vitrine {
 namespace {
@@ -41,6 +42,7 @@ constexpr Kernels table_of(Isa isa) {
       .bend = bend,
       .bend_slope = bend_slope,
       .sigmoid = sigmoid,
+      .softplus = softplus,
       .dot = dot,
       .multiply_add = multiply_add,
       .add_scaled = add_scaled,
@@ -53,6 +55,7 @@ constexpr Kernels table_of(Isa isa) {
       .adamw = adamw,
       .sgd = sgd,
       .kv = {.rotate = rotate, .round = round_kv, .score = score, .mix = mix},
+      .states = {.scan = scan_state, .backward = scan_state_backward},
       .blocks = {},         // blocks-inl.h
       .quantize = nullptr,  // quantize_rows-inl.h
       .pairs = nullptr,     // machine_*.cpp

@@ -5,10 +5,14 @@
 #include <variant>
 
 #include "model/mixers/attention/attention.h"
+#include "model/mixers/conv/conv.h"
+#include "model/mixers/delta_net/delta_net.h"
 #include "model/mixers/experts/experts.h"
 #include "model/mixers/ffn/ffn.h"
 #include "model/mixers/latent_attention/latent_attention.h"
 #include "model/mixers/laurel/laurel.h"
+#include "model/mixers/mamba/mamba.h"
+#include "model/mixers/mamba2/mamba2.h"
 #include "model/mixers/per_layer/per_layer.h"
 
 namespace vitrine {
@@ -20,7 +24,8 @@ struct KindList {
   using Params = std::variant<typename Kinds::Params...>;
 };
 
-using SublayerKinds = KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, PerLayerConfig,
-                               LatentAttentionConfig, LaurelConfig>;
+using SublayerKinds =
+    KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, PerLayerConfig, LatentAttentionConfig,
+             LaurelConfig, ConvConfig, DeltaNetConfig, MambaConfig, Mamba2Config>;
 
 }  // namespace vitrine

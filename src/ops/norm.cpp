@@ -153,6 +153,13 @@ Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& 
   return p.tap(at.out, c.weight ? weighted(p, c, w, normalized) : normalized);
 }
 
+Tensor plain_norm(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {
+  if (!p.is_taped()) return fused(p, c, w, x);
+  const Tensor mean = means(p, c, x);
+  const Tensor normalized = divided(p, c, x, mean, divisors(p, c, x, mean));
+  return c.weight ? weighted(p, c, w, normalized) : normalized;
+}
+
 namespace {
 
 bool is_centered(const OpView& v) { return v.config<NormConfig>().kind == NormConfig::Kind::layer; }

@@ -16,13 +16,15 @@ namespace vitrine {
   KIND(softmax_rows) KIND(chosen_weights) KIND(shares_of) KIND(take_rows) KIND(run_experts)               \
   KIND(mix_results) KIND(next_token_loss) KIND(clamp) KIND(multiply_columns)                                \
   KIND(query_scales) KIND(xielu) KIND(clamped_swiglu) KIND(hadamard)                                      \
-  KIND(predict_streams) KIND(correct_streams) KIND(add_to_streams) KIND(match_magnitude) KIND(gaussian_topk)
+  KIND(predict_streams) KIND(correct_streams) KIND(add_to_streams) KIND(match_magnitude) KIND(gaussian_topk) \
+  KIND(short_convolution) KIND(state_scan)
 #define VITRINE_OTHER_OPS(KIND)                                                                           \
   KIND(embed_sinusoids) KIND(heads_in) KIND(heads_out) KIND(rescale) KIND(difference) KIND(spread)        \
   KIND(norm) KIND(relative_bias) KIND(scores) KIND(mix) KIND(scan) KIND(dropout) KIND(concat) KIND(stack) \
   KIND(row_range) KIND(repeat) KIND(first_of_groups) KIND(copy_for_tap) KIND(sum_of_heads) KIND(write)    \
   KIND(log_partition) KIND(keep) KIND(columns) KIND(attend_sink) KIND(heads_rows) KIND(part_of_heads)       \
-  KIND(linear_transposed)
+  KIND(linear_transposed) KIND(state_steps) KIND(log_decays) KIND(scale_values) KIND(add_skipped)            \
+  KIND(unit_vectors)
 // clang-format on
 
 enum class OpKind : std::uint8_t {

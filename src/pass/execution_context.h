@@ -44,7 +44,8 @@ struct ExecutionContext {
   }
   /// Converts the first n elements of a row of w to floats (kernels/widen_row.h).
   void widen(const MatrixView& w, std::int64_t row, std::int64_t n, float* y) const;
-  /// A vector parameter as floats: the stored elements if they are aligned f32, else a widened copy in the arena.
+  /// A vector parameter, or the rows of a small matrix, as floats: the stored elements if they are aligned f32, else a
+  /// widened copy in the arena.
   const float* vector(const Param& param);
   void copy(const float* from, std::int64_t n, float* to) {
     parallel_for(n, kOperationsPerThread,

@@ -39,11 +39,13 @@ void ExecutionContext::widen(const MatrixView& w, std::int64_t row, std::int64_t
 
 const float* ExecutionContext::vector(const Param& param) {
   const auto address = reinterpret_cast<std::uintptr_t>(param.view.data);
-  if (param.view.dtype == DType::f32 && address % alignof(float) == 0) {
-    return reinterpret_cast<const float*>(param.view.data);
+  const MatrixView& w = param.view;
+  const bool is_contiguous = w.rows == 1 || (w.col_stride == 1 && w.row_stride == w.cols);
+  if (w.dtype == DType::f32 && address % alignof(float) == 0 && is_contiguous) {
+    return reinterpret_cast<const float*>(w.data);
   }
-  float* widened = arena.tensor({param.view.cols}).data;
-  if (!shapes_only) widen(param.view, 0, param.view.cols, widened);
+  float* const widened = arena.tensor({w.rows * w.cols}).data;
+  for (std::int64_t row = 0; row < w.rows && !shapes_only; ++row) widen(w, row, w.cols, widened + row * w.cols);
   return widened;
 }
 

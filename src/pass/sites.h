@@ -36,7 +36,7 @@ class SiteShape {
   constexpr std::span<const Dim> dims() const { return {dims_.data(), rank_}; }
 
  private:
-  std::array<Dim, 3> dims_{};
+  std::array<Dim, 4> dims_{};
   std::size_t rank_;
 };
 std::string to_string(const SiteShape& shape);  ///< `[T, H, dh]`
