@@ -29,7 +29,7 @@ def clear_padding(model: PreTrainedModel) -> None:
 def is_buffer(name: str) -> bool:
     """A tensor of the file that has no gradient."""
     return name.endswith(
-        ("e_score_correction_bias", "layer_scalar", "act_fn.beta", "act_fn.eps", "mlp.expert_bias")
+        ("e_score_correction_bias", "layer_scalar", "act_fn.beta", "act_fn.eps", "mlp.expert_bias", "feed_forward.expert_bias")
     )
 
 
@@ -45,5 +45,5 @@ def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
             parameter.copy_(torch.zeros_like(parameter) if grad is None else grad)
         model.save_pretrained(scratch)
         tensors = safetensors.torch.load_file(Path(scratch) / "model.safetensors")
-    trained = {name: value.contiguous() for name, value in tensors.items() if not is_buffer(name)}
-    return trained | {"loss": loss.detach()[None]}
+    trained = {name: value.float().contiguous() for name, value in tensors.items() if not is_buffer(name)}
+    return trained | {"loss": loss.detach().float()[None]}
