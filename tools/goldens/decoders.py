@@ -147,8 +147,8 @@ def write_bare_names(model: PreTrainedModel, path: Path) -> None:
 
 def load(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """The model as transformers reads it from the folder."""
-    # Its fast products of experts do not support float64.
-    ways = {"experts_implementation": "eager"} if dtype is torch.float64 else {}
+    # Its fast products of experts do not support float64, or rows that are not whole vectors.
+    ways = {"experts_implementation": "eager"} if dtype is torch.float64 or case.is_double else {}
     model = case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways)
     return model.to(dtype).eval()  # some routers stay float32 otherwise
 
@@ -439,7 +439,8 @@ def metadata_of(case: Case) -> dict[str, str]:
 def make_gradients(case: Case, folder: Path) -> None:
     """Writes gradients.safetensors to the checkpoint's folder."""
     with forward_of(case, folder) as model:
-        tensors = gradients(model, prompt(case))
+        exact = gradients(model, prompt(case))
+    tensors = {name: value.float() for name, value in exact.items()}  # here, as InFloat64 knows no float32
     if case.bare_names:
         tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
     write_tensors(folder / GRADIENTS_NAME, tensors, metadata_of(case))
@@ -467,9 +468,8 @@ def make_case(case: Case, folder: Path) -> dict[str, float]:
     written = write_checkpoint(case, folder)
     model, ids = load(case, folder), prompt(case)
     assert_loaded(written, model)
-    if hasattr(model.config, "rope_parameters"):
-        if model.config.rope_parameters.get("rope_type") == "llama3":
-            assert_rope_bands(model)
+    if (getattr(model.config, "rope_parameters", None) or {}).get("rope_type") == "llama3":
+        assert_rope_bands(model)
     with forward_of(case, folder) as runs:
         sites = build_sites(runs, case.layout, ids, record(runs, ids))
     numbers = statistics(sites)

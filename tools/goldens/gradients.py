@@ -34,7 +34,7 @@ def is_buffer(name: str) -> bool:
 
 
 def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
-    """The gradients by name, and `loss` [1]; all float32. Overwrites the model's weights."""
+    """The gradients by name, and `loss` [1]. Overwrites the model's weights."""
     clear_padding(model)
     loss = mean_loss(model, ids)
     model.zero_grad()
@@ -45,5 +45,5 @@ def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
             parameter.copy_(torch.zeros_like(parameter) if grad is None else grad)
         model.save_pretrained(scratch)
         tensors = safetensors.torch.load_file(Path(scratch) / "model.safetensors")
-    trained = {name: value.float().contiguous() for name, value in tensors.items() if not is_buffer(name)}
-    return trained | {"loss": loss.detach().float()[None]}
+    trained = {name: value.contiguous() for name, value in tensors.items() if not is_buffer(name)}
+    return trained | {"loss": loss.detach()[None]}
