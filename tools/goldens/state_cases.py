@@ -323,7 +323,7 @@ STATE_CASES = [
             max_position_embeddings=64,
             rope_parameters=ROPE,
         ),
-        {"convolutions": STRONG, "rope": STRONG},
+        {"convolutions": STRONG},
         LFM2,
     ),
     case(
