@@ -323,7 +323,7 @@ STATE_CASES = [
             max_position_embeddings=64,
             rope_parameters=ROPE,
         ),
-        {"convolutions": STRONG, "rope": STRONG},
+        {"convolutions": STRONG},
         LFM2,
     ),
     case(
@@ -403,7 +403,7 @@ STATE_CASES = [
     ),
     case(
         "olmo_hybrid",
-        "delta nets that may flip signs, normed before, and attention normed after and without positions",
+        "delta nets that may flip signs, normed before, and attention normed after",
         transformers.OlmoHybridForCausalLM,
         dict(
             hidden_size=20,
@@ -419,7 +419,7 @@ STATE_CASES = [
             linear_allow_neg_eigval=True,
             layer_types=["linear_attention", "linear_attention", "full_attention"],
             max_position_embeddings=64,
-            rope_parameters=None,
+            rope_parameters=None,  # the default
             rms_norm_eps=1e-3,
         ),
         DELTAS,
