@@ -146,11 +146,16 @@ Tensor fused(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x)
 }  // namespace
 
 Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x) {
-  if (!p.is_taped() && !p.wants(at.scale) && !p.wants(at.normalized)) return p.tap(at.out, fused(p, c, w, x));
+  return p.tap(at.out, norm(p, at.scale, at.normalized, c, w, x));
+}
+
+Tensor norm(Pass& p, const SiteId& scale_site, const SiteId& normalized_site, const NormConfig& c, const NormParams& w,
+            const Tensor& x) {
+  if (!p.is_taped() && !p.wants(scale_site) && !p.wants(normalized_site)) return fused(p, c, w, x);
   const Tensor mean = means(p, c, x);
-  const Tensor scale = p.tap(at.scale, divisors(p, c, x, mean));
-  const Tensor normalized = p.tap(at.normalized, divided(p, c, x, mean, scale));
-  return p.tap(at.out, c.weight ? weighted(p, c, w, normalized) : normalized);
+  const Tensor scale = p.tap(scale_site, divisors(p, c, x, mean));
+  const Tensor normalized = p.tap(normalized_site, divided(p, c, x, mean, scale));
+  return c.weight ? weighted(p, c, w, normalized) : normalized;
 }
 
 Tensor plain_norm(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x) {

@@ -52,6 +52,9 @@ struct NormParams {
 /// x with its last dimension normalized; the divisors are `[T, 1]` or `[T, n, 1]`. The sites are the divisor, the
 /// divided rows and the result.
 Tensor norm(Pass& p, const NormSite& at, const NormConfig& c, const NormParams& w, const Tensor& x);
+/// A norm whose result has no site.
+Tensor norm(Pass& p, const SiteId& scale, const SiteId& normalized, const NormConfig& c, const NormParams& w,
+            const Tensor& x);
 /// A norm whose steps have no sites.
 Tensor plain_norm(Pass& p, const NormConfig& c, const NormParams& w, const Tensor& x);
 /// An absent norm is the identity.

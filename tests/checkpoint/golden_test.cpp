@@ -16,6 +16,14 @@ namespace {
 /// Relative to 1 + the largest magnitude of the tensor. Both sides are float32: the reference differs from its own
 /// float64 run by up to 1e-6 of that.
 constexpr float kTolerance = 2e-6f;
+/// Of models with states, whose reference is float64. PyTorch's own float32 differs from it by up to 6e-6.
+constexpr float kToleranceOfStates = 1e-5f;
+
+float tolerance_of(const Model& model) {
+  const std::vector<CacheLayerConfig> layers = cache_layers(model.config());
+  const bool has_states = std::any_of(layers.begin(), layers.end(), [](const auto& l) { return !l.states.empty(); });
+  return has_states ? kToleranceOfStates : kTolerance;
+}
 
 float largest(const std::vector<float>& values) {
   float m = 0;
@@ -59,7 +67,7 @@ TEST_P(Golden, EverySiteEqualsTheReference) {
     }
     ASSERT_EQ(probe.values[site].shape, it->second.shape) << site;
     const float d = difference(probe.values[site].data, it->second.data);
-    ASSERT_LE(d, kTolerance) << "the first site that diverges is " << site;
+    ASSERT_LE(d, tolerance_of(*checkpoint.model)) << "the first site that diverges is " << site;
     worst = std::max(worst, d);
     ++compared;
   }

@@ -249,7 +249,8 @@ std::vector<Mutation> structural_mutations() {
        }},
       {"with_one_rope_for_all_layers",
        [](ModelConfig& c) {
-         for (AttentionConfig* a : every<AttentionConfig>(c.blocks)) a->rope = attention_of(c, 0)->rope;
+         const std::vector<AttentionConfig*> all = every<AttentionConfig>(c.blocks);
+         for (AttentionConfig* a : all) a->rope = all.front()->rope;
        }},
       {"with_scale_by_head_dim",
        [](ModelConfig& c) {

@@ -33,17 +33,16 @@ ModelConfig read_falcon_h1(ConfigReader& c) {
   const bool norm_first = c.flag_or("mamba_norm_before_gate", true);
   mamba.norm_before_gate = mamba.norm && norm_first;
   const std::vector<float> parts = read_multipliers(c, "ssm_multipliers", 5);
-  mamba.factors = {parts[0], parts[1], parts[2], parts[3], parts[4]};
+  mamba.factors = {multiplier("ssm_in_multiplier"), parts[0], parts[1], parts[2], parts[3], parts[4]};
   const std::vector<float> ffn = read_multipliers(c, "mlp_multipliers", 2);
   for (BlockConfig& block : model.blocks) {
     Sublayer& attention = block.sublayers[0];
     attention.input_scale = multiplier("attention_in_multiplier");
     attention.scale = multiplier("attention_out_multiplier");
-    find<AttentionConfig>(block)->score_scale *= multiplier("key_multiplier");
+    find<AttentionConfig>(block)->key_scale = multiplier("key_multiplier");
     find<DenseConfig>(block)->gate_scale = ffn[0];
-    block.sublayers[1].scale = ffn[1];
+    find<DenseConfig>(block)->out_scale = ffn[1];
     Sublayer beside{mamba, {}, Sublayer::Input::previous};
-    beside.input_scale = multiplier("ssm_in_multiplier");
     beside.scale = multiplier("ssm_out_multiplier");
     block.sublayers.insert(block.sublayers.begin() + 1, beside);
   }

@@ -41,15 +41,13 @@ MoeConfig read_nemotron_experts(ConfigReader& c, const ModelConfig& model) {
   moe.shared = moe.expert;  // one of this width, whatever n_shared_experts says
   moe.shared->d_ff = c.size_or("moe_shared_expert_intermediate_size", 7688);
   moe.shared_gate = false;
+  moe.latent = c.optional_size("moe_latent_size");
   return moe;
 }
 
 ModelConfig read_nemotron_h(ConfigReader& c) {
   for (const char* key : {"hidden_dropout", "mtp_layers_block_type", "mtp_hybrid_override_pattern"}) c.ignore(key);
   c.refuse("sliding_window");
-  if (c.has("moe_latent_size")) {
-    throw Unsupported(c.where(), "moe_latent_size: experts that read a projection of the stream are not supported");
-  }
   const std::vector<std::string> kinds = read_blocks(c);
   ModelConfig model = read_mixer_stack(c, false);
   model.max_seq_len = c.size_or("max_position_embeddings", 4096);
@@ -109,6 +107,8 @@ Family nemotron_h_family() {
                                {"{p}layers.{l}.mixer.up_proj", {"blocks.{l}.mlp.w_up"}},
                                {"{p}layers.{l}.mixer.down_proj", {"blocks.{l}.mlp.w_down"}},
                                {"{p}layers.{l}.mixer.gate", {"blocks.{l}.mlp.router"}},
+                               {"{p}layers.{l}.mixer.fc1_latent_proj", {"blocks.{l}.mlp.latent_in"}},
+                               {"{p}layers.{l}.mixer.fc2_latent_proj", {"blocks.{l}.mlp.latent_out"}},
                                {"{p}layers.{l}.mixer.experts.{e}.up_proj", {"blocks.{l}.mlp.experts.{e}.w_up"}},
                                {"{p}layers.{l}.mixer.experts.{e}.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down"}},
                                {"{p}layers.{l}.mixer.shared_experts.up_proj", {"blocks.{l}.mlp.shared.w_up"}},

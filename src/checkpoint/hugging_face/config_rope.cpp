@@ -131,6 +131,9 @@ RopeConfig read_table(ConfigReader& table, std::int64_t head_dim, std::int64_t m
     for (const char* key : {"llama_4_scaling_beta", "max_position_embeddings"}) table.ignore(key);
   }
   if (keys.ignores_fraction) table.ignore("partial_rotary_factor");
+  if (keys.has_sections) {
+    for (const char* key : {"mrope_section", "mrope_interleaved"}) table.ignore(key);
+  }
   const Scaled scaled = read_scaling(table, type, dim, max_seq_len, keys);
   table.finish();
   return make_rope(theta, dim, keys.layout, scaled.scaling, static_cast<float>(scaled.magnitude));

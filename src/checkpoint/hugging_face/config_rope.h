@@ -22,6 +22,7 @@ struct RopeKeys {
   RopeScaling scaling{};  ///< Of a config without rope_parameters and rope_scaling, with cos and sin as they are.
   bool has_query_scale = false;   ///< The table also has keys of a scale of the queries, which the family reads.
   bool ignores_fraction = false;  ///< The table's partial_rotary_factor only repeats what other keys say.
+  bool has_sections = false;      ///< M-RoPE, which is RoPE for texts: mrope_section, mrope_interleaved.
   bool has_alpha = false;         ///< "dynamic" with `alpha` is no scaling, but another theta: NTK for one length.
 };
 

@@ -209,6 +209,7 @@ ModelConfig read_qwen_hybrid(ConfigReader& c, DeltaNetConfig::Projections projec
   keys.norm.weight_offset = 1.0f;
   keys.rope.fraction_key = "partial_rotary_factor";
   keys.rope.fraction = 0.25;
+  keys.rope.has_sections = true;
   ModelConfig model = read_decoder(c, keys);
   c.expect(!c.flag_or("attention_bias", false), "attention_bias", "false");
   c.ignore("output_gate_type");  // in published files; transformers reads it nowhere

@@ -41,7 +41,7 @@ KeyValueRows project_keys_and_values(Pass& p, BlockSite at, const AttentionConfi
   const Shape shape{rows.rows(), c.n_kv_heads, c.head_dim}, v_shape{rows.rows(), c.n_kv_heads, c.width_of_values()};
   const Exchanged<RowsOfValue> of_rows(p.rows, {at.cross ? Stack::encoder : at.stack});
   const Tensor keys = project(p, at, c, AttentionSite::lora_k, w.wk, rows, x, x.k, shape);
-  const Tensor k = p.tap(at(AttentionSite::k), keys);
+  const Tensor k = p.tap(at(AttentionSite::k), scale(p, c.key_scale, keys));
   const Tensor v = c.values_are_keys ? row_range(p, keys, 0, keys.rows())
                                      : project(p, at, c, AttentionSite::lora_v, w.wv, rows, x, x.v, v_shape);
   return {k, p.tap(at(AttentionSite::v), scale(p, c.value_scale, v))};
@@ -158,6 +158,7 @@ void check(std::string_view where, const AttentionConfig& c) {
   check_size(where, "n_heads × head_dim", checked_mul(c.n_heads, c.head_dim).value_or(-1));
   if (c.value_dim) check_size(where, "value_dim", *c.value_dim);
   check_size(where, "n_heads × value_dim", checked_mul(c.n_heads, c.width_of_values()).value_or(-1));
+  check_number(where, "key_scale", c.key_scale);
   check_number(where, "value_scale", c.value_scale);
   check_number(where, "score_scale", c.score_scale);
   if (c.softcap) check_number(where, "softcap", *c.softcap);

@@ -49,6 +49,7 @@ struct AttentionConfig : AttendConfig {
   std::optional<RopeConfig> rope{};
   bool qkv_bias = false;
   bool out_bias = false;
+  float key_scale = 1.0f;           ///< Factor of the keys.
   float value_scale = 1.0f;         ///< Factor of the values.
   std::optional<float> qkv_clip{};  ///< q, k and v are clamped to ± this number after their projection.
   std::optional<QkNormConfig> qk_norm{};
@@ -75,6 +76,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"rope", "rotary position embedding"}, c.rope);
   visit(Field{"qkv_bias", "biases of the projections to q, k and v"}, c.qkv_bias);
   visit(Field{"out_bias", "bias of the output projection"}, c.out_bias);
+  visit(Field{"key_scale", "factor of the keys"}, c.key_scale);
   visit(Field{"value_scale", "factor of the values"}, c.value_scale);
   visit(Field{"qkv_clip", "q, k and v are clamped to ± this number after their projection"}, c.qkv_clip);
   visit(Field{"qk_norm", "a norm of q and k"}, c.qk_norm);

@@ -134,9 +134,11 @@ Tensor forward(Pass& p, BlockSite at, const MoeConfig& c, const MoeParams& w, co
   const Tensor shares = shares_of(p, weights, chosen, is_plain && c.renormalize);
 
   const Tensor by_slot = c.weighs_input ? shares.reshaped({shares.count(), 1}) : Tensor();
-  const Tensor read = part(kExpertsNorm, c.norms.pre, w.ln_experts);
+  const Tensor whole = part(kExpertsNorm, c.norms.pre, w.ln_experts);
+  const Tensor read = c.latent ? linear(p, w.latent_in, whole) : whole;
   const Tensor results = run_experts(p, at, c, w.experts, read, slots, by_slot);
-  const Tensor mixed = c.weighs_input ? results : mix_results(p, shares, results);
+  const Tensor sum = c.weighs_input ? results : mix_results(p, shares, results);
+  const Tensor mixed = c.latent ? linear(p, w.latent_out, sum) : sum;
   const Tensor shared = c.shared ? run_shared(p, at, c, w, x) : Tensor();
   Tensor out = norm(p, at(kExpertsPostNorm), c.norms.post, w.ln_experts_post, mixed);
   if (c.shared) out = add(p, out, norm(p, at(kSharedPostNorm), c.norms.shared_post, w.ln_shared_post, shared));
@@ -173,6 +175,7 @@ void check(std::string_view where, const MoeConfig& c) {
   check_size(where, "d_ff of an expert", c.expert.d_ff);
   check(where, c.expert);
   if (c.shared) check_size(where, "d_ff of the shared expert", c.shared->d_ff);
+  if (c.latent) check_size(where, "moe_latent_size", *c.latent);
   if (c.weighs_input && (c.top_k != 1 || c.router.correction)) {
     throw BadInput(where, "weighs_input: expected one expert for each token (top_k 1), and no correction");
   }
@@ -189,9 +192,12 @@ void list_params(ParamList& list, const std::string& at, const MoeConfig& c, Moe
   if (c.router.correction) list.add(w.correction, at + ".correction.bias", Shape{c.n_experts});
   if (c.router.expert_scale) list.add(w.expert_scale, at + ".expert_scale.weight", Shape{c.n_experts});
   list.norm(w.ln_experts, at + ".ln_experts", c.norms.pre, d.stream);
+  if (c.latent) list.linear(w.latent_in, at + ".latent_in", *c.latent, d.stream, c.expert.bias);
+  const Widths of_experts{c.latent.value_or(d.stream), d.source};
   for (std::size_t e = 0; e < w.experts.size(); ++e) {
-    list_params(list, at + ".experts." + std::to_string(e), c.expert, w.experts[e], d);
+    list_params(list, at + ".experts." + std::to_string(e), c.expert, w.experts[e], of_experts);
   }
+  if (c.latent) list.linear(w.latent_out, at + ".latent_out", d.stream, *c.latent, c.expert.bias);
   list.norm(w.ln_experts_post, at + ".ln_experts_post", c.norms.post, d.stream);
   if (!c.shared) return;
   list_params(list, at + ".shared", *c.shared, w.shared, d);

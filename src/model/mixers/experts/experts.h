@@ -40,9 +40,10 @@ void for_each_field(C& c, Visit&& visit) {
 }
 
 struct MoeParams {
-  LinearParams router;  ///< `[n_experts, d_model]`
-  Param correction;     ///< `[n_experts]`, if the router has one.
-  Param expert_scale;   ///< `[n_experts]`, if the router has one.
+  LinearParams router;                 ///< `[n_experts, d_model]`
+  Param correction;                    ///< `[n_experts]`, if the router has one.
+  Param expert_scale;                  ///< `[n_experts]`, if the router has one.
+  LinearParams latent_in, latent_out;  ///< `[latent, d_model]`, `[d_model, latent]`, if experts read a projection.
   std::vector<FfnParams> experts;
   FfnParams shared;          ///< If there is a shared expert.
   LinearParams shared_gate;  ///< `[1, d_model]`, if there is a shared expert with a gate.
@@ -63,6 +64,8 @@ struct MoeConfig {
   bool shared_gate = true;  ///< The shared expert is multiplied by sigmoid(x · shared_gate).
   ExpertNorms norms{};
   bool router_bias = false;
+  /// Elements of a projection of the stream that the chosen experts read, and whose sum is projected back.
+  std::optional<std::int64_t> latent{};
   bool weighs_input = false;  ///< The weight multiplies what the expert reads, instead of its output; top_k is 1.
 
   bool operator==(const MoeConfig&) const = default;
@@ -77,6 +80,9 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"shared", "an expert that every token uses"}, c.shared);
   if (c.shared) visit(Field{"shared_gate", "multiplies the shared expert by sigmoid(x · shared_gate)"}, c.shared_gate);
   visit(Field{"router_bias", "a bias of the router's logits"}, c.router_bias);
+  visit(
+      Field{"latent_experts", "elements of a projection that experts read, and whose sum is projected back", {}, false},
+      c.latent);
   visit(Field{"weighs_input", "the weight multiplies an expert's input, instead of its output; `top_k` is 1"},
         c.weighs_input);
   visit(Field{"router", "how the router scores, chooses and weighs"}, c.router);

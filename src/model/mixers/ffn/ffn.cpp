@@ -27,12 +27,14 @@ Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w
     post = c.xielu ? xielu(p, w.xielu, pre) : activate(p, c.activation, pre);
   }
   post = p.whole(p.tap(at.post, post), w.w_down.weight.shape[1]);
-  return p.tap(at.out, p.whole(linear(p, w.w_down, post, AddedSite{at.lora_down}), x.row_size()));
+  const Tensor out = p.whole(linear(p, w.w_down, post, AddedSite{at.lora_down}), x.row_size());
+  return p.tap(at.out, scale(p, c.out_scale, out));
 }
 
 void check(std::string_view where, const DenseConfig& c) {
   check_size(where, "d_ff", c.d_ff);
   check_number(where, "gate_scale", c.gate_scale);
+  check_number(where, "ffn_out_scale", c.out_scale);
   if (c.xielu && c.gated) throw BadInput(where, "xielu: expected an FFN that is not gated");
   if (c.gate_cutoff && (!c.gated || !std::isfinite(*c.gate_cutoff))) {
     throw BadInput(where, "gate_cutoff: expected a finite number, and a gated FFN");

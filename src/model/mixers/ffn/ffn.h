@@ -34,6 +34,7 @@ struct DenseConfig {
   /// The gate becomes what it has above its mean plus so many standard deviations, else 0 (ops/gaussian_topk.h).
   std::optional<float> gate_cutoff{};
   float gate_scale = 1.0f;  ///< Factor of the gate before the activation.
+  float out_scale = 1.0f;   ///< Factor of the output.
 
   bool operator==(const DenseConfig&) const = default;
 };
@@ -47,6 +48,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"ffn_bias", "biases of its projections"}, c.bias);
   visit(Field{"clamped_swiglu", "(u + 1) · g · sigmoid(alpha · g) of clamped halves"}, c.clamped);
   if (c.gated) visit(Field{"gate_scale", "factor of the gate before the activation", {}, false}, c.gate_scale);
+  visit(Field{"ffn_out_scale", "factor of the FFN's output", {}, false}, c.out_scale);
   visit(Field{"gate_cutoff", "keeps of the gate what is so many standard deviations above its mean"}, c.gate_cutoff);
 }
 

@@ -9,8 +9,6 @@
 namespace vitrine {
 namespace {
 
-constexpr NormSites kInnerNorm{MambaSite::norm_scale, MambaSite::norm_normalized, MambaSite::norm_out};
-
 /// Columns of what is projected, times their factor.
 Tensor part_of(Pass& p, const Tensor& all, std::int64_t first, std::int64_t count, float factor) {
   return scale(p, factor, columns(p, all, first, count));
@@ -31,17 +29,18 @@ Tensor finished(Pass& p, BlockSite at, const Mamba2Config& c, const Mamba2Params
   if (!c.norm) return p.tap(at(MambaSite::norm_out), gated(p, c.activation, gate, y));
   const Tensor x = c.norm_before_gate ? y : gated(p, c.activation, gate, y);
   const Shape groups{y.rows(), c.n_groups, c.inner() / c.n_groups};
-  const NormSite sites = at(kInnerNorm);
-  if (!c.norm_before_gate) return norm(p, sites, *c.norm, w.norm, x.reshaped(groups)).reshaped(y.shape);
-  const Tensor normed = plain_norm(p, *c.norm, w.norm, x.reshaped(groups)).reshaped(y.shape);
-  return p.tap(sites.out, gated(p, c.activation, gate, normed));
+  const Tensor normed =
+      norm(p, at(MambaSite::norm_scale), at(MambaSite::norm_normalized), *c.norm, w.norm, x.reshaped(groups))
+          .reshaped(y.shape);
+  return p.tap(at(MambaSite::norm_out), c.norm_before_gate ? gated(p, c.activation, gate, normed) : normed);
 }
 
 }  // namespace
 
 Tensor forward(Pass& p, BlockSite at, const Mamba2Config& c, const Mamba2Params& w, const SublayerInput& in) {
   const std::int64_t n = in.normed.rows(), groups = c.n_groups * c.d_state;
-  const Tensor all = p.tap(at(MambaSite::proj_out), linear(p, w.w_in, p.tap(at(MambaSite::in), in.normed)));
+  const Tensor x_in = scale(p, c.factors.input, p.tap(at(MambaSite::in), in.normed));
+  const Tensor all = p.tap(at(MambaSite::proj_out), linear(p, w.w_in, x_in));
   const Tensor z = part_of(p, all, 0, c.inner(), c.factors.z);
   const Tensor inputs = p.tap(at(MambaSite::conv_in), convolved(p, c, all));
   const Tensor raw = part_of(p, all, c.inner() + c.channels(), c.n_heads, c.factors.dt);
@@ -79,7 +78,7 @@ void check(std::string_view where, const Mamba2Config& c) {
     throw BadInput(where, "time_step_limit: expected two ascending numbers, at least 0, got {} and {}", c.limits.least,
                    c.limits.most);
   }
-  for (const float f : {c.factors.z, c.factors.x, c.factors.b, c.factors.c, c.factors.dt}) {
+  for (const float f : {c.factors.input, c.factors.z, c.factors.x, c.factors.b, c.factors.c, c.factors.dt}) {
     if (!std::isfinite(f)) throw BadInput(where, "expected finite factors of the projection, got {}", f);
   }
 }

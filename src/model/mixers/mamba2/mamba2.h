@@ -28,8 +28,9 @@ struct Mamba2Params {
   LinearParams w_out;
 };
 
-/// Factors of what w_in computes.
+/// Factors of what w_in reads, and of what it computes.
 struct Mamba2Factors {
+  float input = 1;
   float z = 1, x = 1, b = 1, c = 1, dt = 1;
 
   bool operator==(const Mamba2Factors&) const = default;
@@ -61,6 +62,7 @@ struct Mamba2Config {
 
 template <ConfigOf<Mamba2Factors> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"input", "of what is projected"}, c.input);
   visit(Field{"z", "of the gate"}, c.z);
   visit(Field{"x", "of the values"}, c.x);
   visit(Field{"b", "of B"}, c.b);
