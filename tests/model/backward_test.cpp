@@ -284,9 +284,18 @@ const Json kWideGemma = {
     {"head_dim", 32},     {"vocab_size", 1500},       {"sliding_window", 16},     {"max_position_embeddings", 256}};
 const Json kWideGpt = {{"n_embd", 256}, {"n_head", 8}, {"n_positions", 256}, {"n_inner", 512}, {"vocab_size", 1500}};
 
+const Json kWideDelta = {{"hidden_size", 256},          {"intermediate_size", 256},      {"linear_num_key_heads", 4},
+                         {"linear_num_value_heads", 8}, {"linear_key_head_dim", 32},     {"linear_value_head_dim", 48},
+                         {"num_attention_heads", 8},    {"num_key_value_heads", 4},      {"head_dim", 32},
+                         {"vocab_size", 1500},          {"max_position_embeddings", 256}};
+const Json kWideMamba = {{"hidden_size", 128}, {"state_size", 16}, {"time_step_rank", 8}, {"vocab_size", 1500}};
+const Json kWideMamba2 = {{"hidden_size", 128}, {"num_heads", 8},     {"head_dim", 32}, {"n_groups", 2},
+                          {"state_size", 40},   {"vocab_size", 1500}, {"expand", 2}};
+
 INSTANTIATE_TEST_SUITE_P(Families, WideBackward,
                          testing::Values(Wide{"gemma2", kWideGemma}, Wide{"gpt2", kWideGpt},
-                                         Wide{"qwen2_moe", kWideQwen}),
+                                         Wide{"qwen2_moe", kWideQwen}, Wide{"qwen3_5", kWideDelta},
+                                         Wide{"mamba", kWideMamba}, Wide{"mamba2", kWideMamba2}),
                          [](const auto& param_info) { return param_info.param.golden; });
 
 /// A vocabulary so large that the head processes the rows of a text in groups.
