@@ -33,10 +33,10 @@ using TokenGradients = VectorsOf<float>;
 struct StateScan {
   std::int64_t tokens = 0, rows = 0;
   StateDecay decay = StateDecay::head;
-  TokenVectors keys{}, queries{};  ///< `[rows]`
-  TokenVectors decays{};           ///< head: `[1]`; row: `[rows]`; element: the steps `[lanes]`.
-  TokenVectors decayed_keys{};     ///< row, with betas: decays · keys.
-  const float* rates = nullptr;    ///< element: `[rows, lanes]`, rates_stride apart.
+  TokenVectors keys{}, queries{};    ///< `[rows]`
+  TokenVectors decays{};         ///< head: `[1]`; row: `[rows]`; element: the steps `[lanes]`.
+  TokenVectors decayed_keys{};   ///< row, with betas: decays · keys.
+  const float* rates = nullptr;  ///< element: `[rows, lanes]`, rates_stride apart.
   std::int64_t rates_stride = 0;
   TokenVectors values{};  ///< `[lanes]`
   TokenVectors betas{};   ///< `[1]`; no data: without the delta rule.
@@ -58,13 +58,6 @@ struct StateScanGradients {
   TokenVectors out{};  ///< Of the output `[lanes]`, which is read.
   TokenGradients keys{}, queries{}, decays{}, values{}, betas{};
   float* rates = nullptr;  ///< element: `[rows, kBackwardLanes]`
-
-  StateScanGradients from(std::int64_t token) const {
-    StateScanGradients d = *this;
-    d.out = out.from(token);
-    for (TokenGradients* const g : {&d.keys, &d.queries, &d.decays, &d.values, &d.betas}) *g = g->from(token);
-    return d;
-  }
 };
 
 /// The kernels of states. Row i of a state belongs to partial sum i mod 4 of a sum over rows, each from +0 in ascending

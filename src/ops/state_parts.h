@@ -66,6 +66,14 @@ class StateRun {
   std::vector<std::int64_t> first_kept_;
 };
 
+/// The gradients of the tokens from `token` on.
+inline StateScanGradients from_token(const StateScanGradients& all, std::int64_t token) {
+  StateScanGradients d = all;
+  d.out = all.out.from(token);
+  for (TokenGradients* const g : {&d.keys, &d.queries, &d.decays, &d.values, &d.betas}) *g = g->from(token);
+  return d;
+}
+
 /// The lanes from `first` on that a block of `most` has.
 inline int lanes_from(const StateShape& shape, std::int64_t first, int most) {
   return static_cast<int>(std::min<std::int64_t>(most, shape.lanes - first));

@@ -46,7 +46,7 @@ void StateRun::block_backward(std::size_t segment, std::int64_t head, std::int64
     for (std::int64_t i = 0; i < shape_.rows && number > 0; ++i) {
       std::copy_n(kept(segment, number, head) + i * shape_.lanes + lane, n, states + i * kLanesBack);
     }
-    p_.kernels.states.backward(scan.from(t, std::min(interval_, s.length - t)), n, states, dstate, d.from(t));
+    p_.kernels.states.backward(scan.from(t, std::min(interval_, s.length - t)), n, states, dstate, from_token(d, t));
   }
   keep_rates(segment, lane, parts, drates);
 }

@@ -73,11 +73,11 @@ void TappedStates::block_backward(std::size_t segment, std::int64_t head, std::i
   float* const unused = other + size;  // gradients that nothing reads
   std::fill_n(scratch, 2 * size, 0.0f);
   const StateScan scan = run_.operands(s, head, lane);
-  StateScanGradients d = run_.gradients(s, head, lane, parts, drates);
+  const StateScanGradients d = run_.gradients(s, head, lane, parts, drates);
   for (std::int64_t t = s.length; t-- > 0;) {
     const std::int64_t row = s.first_row + t;
     const StateScan token = scan.from(t, 1);
-    StateScanGradients of_token = d.from(t);
+    StateScanGradients of_token = from_token(d, t);
     std::fill_n(states, size, 0.0f);
     if (t > 0) layout_.load(carried_.row(row - 1), head, lane, n, states, kBackRow);
     if (carry_gradient_.data != nullptr) layout_.store(dstate, kBackRow, head, lane, n, carry_gradient_.row(row));
