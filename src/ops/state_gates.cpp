@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/linear.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {

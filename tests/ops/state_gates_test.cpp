@@ -113,7 +113,7 @@ TEST(StateGates, UnitVectors) {
 struct Convolution {
   static constexpr std::int64_t kChannels = 21;
 
-  Convolution(std::int64_t width, bool has_bias) : width(width) {
+  Convolution(std::int64_t n_weights, bool has_bias) : width(n_weights) {
     const Shape shapes[] = {{8, width}, {13, width}};
     for (std::size_t part = 0; part < 2; ++part) {
       const std::int64_t n = shapes[part][0];
@@ -166,9 +166,8 @@ std::vector<float> convolve(const Convolution& w, const std::vector<float>& x, s
   const std::int64_t step = piece > 0 ? piece : n;
   for (std::int64_t first = 0; first < n; first += step) {
     Arena arena;
-    Pass pass{{pool, kernels, arena}};
     const std::int64_t rows = std::min(step, n - first);
-    pass.segments = {{0, rows, first, piece > 0 ? &cache : nullptr}};
+    Pass pass{{pool, kernels, arena}, {{0, rows, first, piece > 0 ? &cache : nullptr}}};
     const Tensor in = pass.tensor({rows, Convolution::kChannels});
     std::copy_n(x.begin() + first * Convolution::kChannels, in.count(), in.data);
     const Tensor y = short_convolution(pass, BlockSite{0}, w.parts, in, 0);

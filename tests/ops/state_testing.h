@@ -193,7 +193,8 @@ inline void expect_close(const std::vector<float>& ours, const std::vector<doubl
 inline OpCase state_op(const StateCase& c, Taps* taps = nullptr, StateChanges changes = {}) {
   const StateShape s = c.shape;
   const std::int64_t t = c.tokens();
-  OpCase op{{{t, s.groups, s.rows}, {t, s.groups, s.rows}, {t, s.heads, s.lanes}, {t, c.n_decays()}}};
+  OpCase op;
+  op.inputs = {{t, s.groups, s.rows}, {t, s.groups, s.rows}, {t, s.heads, s.lanes}, {t, c.n_decays()}};
   if (c.delta) op.inputs.push_back({t, s.heads});
   if (c.of_elements()) op.weight = {s.lanes, s.rows};
   op.run = [c, s](Pass& p, const Operands& o) {
