@@ -19,6 +19,12 @@ bool is_strip(const SiteId& id) {
   return id.site == AttentionSite::scores_raw || id.site == AttentionSite::scores || id.site == AttentionSite::pattern;
 }
 
+/// Whether a row has an element for each token of the pass.
+bool is_of_one_pass(const SiteId& id) {
+  const std::span<const Dim> dims = info(id.site).shape.dims();
+  return dims.size() > 1 && dims.front() == dims::T && dims.back() == dims::T;
+}
+
 /// What a row of scores or of a pattern has at positions after the query's.
 float hidden_value(const SiteId& id) {
   return id.site == AttentionSite::pattern ? 0.0f : -std::numeric_limits<float>::infinity();
@@ -32,6 +38,7 @@ std::vector<std::string> globs_or_none(std::vector<std::string> globs) {
 /// `[n, …]` instead of the first size of a shape.
 Shape with_rows(std::int64_t n, const Shape& shape) {
   if (shape.rank() == 1) return {n};
+  if (shape.rank() == 4) return {n, shape[1], shape[2], shape[3]};
   return shape.rank() == 2 ? Shape{n, shape[1]} : Shape{n, shape[1], shape[2]};
 }
 
@@ -137,6 +144,10 @@ Tensor SequenceRecorder::visit(Pass& pass, const SiteId& id, const Tensor& value
     for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
     if (pass.shapes_only && id.site == AttentionSite::scores_raw) {
       throw BadInput("--sites", "{}: the scores of later positions are not computed while a text is generated",
+                     name_of(id));
+    }
+    if (pass.shapes_only && is_of_one_pass(id)) {
+      throw BadInput("--sites", "{}: it has a column for each token, and a text is generated in several passes",
                      name_of(id));
     }
     if (!pass.shapes_only) record(id, result, positions);

@@ -62,6 +62,14 @@ Tensor TextRecorder::visit(Pass& pass, const SiteId& id, const Tensor& value, st
   return recorder_.visit(pass, id, value);
 }
 
+void TextRecorder::visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t row, std::int64_t) {
+  recorder_.visit_step(pass, id, value, row * value.row_size(), value.row_size(), {});
+}
+
+void TextRecorder::visit_steps(Pass& pass, const SiteId& id, const Tensor& value) {
+  recorder_.visit_steps(pass, id, value);
+}
+
 const std::vector<SequenceRecorder::Recorded>& TextRecorder::recorded() const {
   recorder_.check_all_met();
   return recorded_;

@@ -32,6 +32,8 @@ class TextRecorder : public SequenceTaps {
 
   bool wants(const SiteId& id) const override { return recorder_.wants(id); }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions) override;
+  void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t row, std::int64_t position) override;
+  void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
   std::optional<SiteId> last_wanted() const override { return recorder_.last_wanted(); }
   bool needs_one_pass() const override { return true; }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/linear.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {
@@ -34,7 +35,8 @@ Tensor state_steps(Pass& p, const Param& bias, const StepLimits& limits, const T
       std::transform(to, to + n, to, [&](float v) { return std::clamp(v, limits.least, limits.most); });
     });
   }
-  p.record(OpKind::state_steps, {x}, y, [&p, &bias, limits, b, n, x, y] {
+  const Param* const param = bias.present() ? &bias : nullptr;  // an absent one need not live on
+  p.record(OpKind::state_steps, {x}, y, [&p, param, limits, b, n, x, y] {
     const Tensor dx = p.grad(x), dy = p.grad(y);
     const ArenaScope scope(p.arena);
     const Tensor z = biased(p, b, x), dz = p.tensor(x.shape), step = p.tensor(x.shape);
@@ -45,7 +47,7 @@ Tensor state_steps(Pass& p, const Param& bias, const StepLimits& limits, const T
       for (std::int64_t i = 0; i < n; ++i) dz.row(t)[i] = is_within(limits, step.row(t)[i]) ? dz.row(t)[i] : 0.0f;
       p.kernels.add(dx.row(t), dz.row(t), n, dx.row(t));
     });
-    if (bias.present()) add_bias_gradient(p, dz, bias);
+    if (param != nullptr) add_bias_gradient(p, dz, *param);
   });
   if (p.ledger != nullptr && bias.present()) p.ledger->reads(bias);
   return y;

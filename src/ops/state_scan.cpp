@@ -5,6 +5,7 @@
 
 #include "ops/describe.h"
 #include "ops/state_parts.h"
+#include "ops/state_taps.h"
 
 namespace vitrine {
 
@@ -52,7 +53,7 @@ Tensor transposed_rates(Pass& p, const Rates& of, const StateShape& shape) {
 
 }  // namespace
 
-StateRun::StateRun(Pass& p, BlockSite at, const StateShape& shape, const StateInputs& in, int number)
+StateRun::StateRun(Pass& p, BlockSite at, const StateShape& shape, const StateInputs& in, int number, bool keeps)
     : out(p.tensor({in.values.rows(), shape.heads, shape.lanes})),
       p_(p),
       at_(at),
@@ -63,7 +64,7 @@ StateRun::StateRun(Pass& p, BlockSite at, const StateShape& shape, const StateIn
       factors_(shape.decay == StateDecay::element ? in.decays : exponentials(p, in.decays)) {
   if (shape.decay == StateDecay::row && in.betas.data != nullptr) decayed_keys_ = decayed(p, shape, in.keys, factors_);
   if (in.rates) rates_ = transposed_rates(p, *in.rates, shape);
-  if (!p.is_taped()) return;
+  if (!p.is_taped() || !keeps) return;
   std::int64_t n = 0;
   for (const Segment& s : segments()) {
     first_kept_.push_back(n);
@@ -96,9 +97,8 @@ void StateRun::scan_block(std::size_t segment, std::int64_t head, std::int64_t l
   const int n = lanes_from(shape_, lane, StateKernels::kLanes);
   const std::int64_t offset = head * shape_.rows * shape_.lanes + lane;
   std::fill_n(state, shape_.rows * kRow, 0.0f);
-  if (s.cache != nullptr && s.position > 0) {
-    const float* const from = s.cache->state<float>(at_.layer, number_).data() + offset;
-    for (std::int64_t i = 0; i < shape_.rows; ++i) std::copy_n(from + i * shape_.lanes, n, state + i * kRow);
+  if (const float* const from = first_state(s)) {
+    for (std::int64_t i = 0; i < shape_.rows; ++i) std::copy_n(from + offset + i * shape_.lanes, n, state + i * kRow);
   }
   const auto store = [&](float* to) {
     for (std::int64_t i = 0; i < shape_.rows; ++i) std::copy_n(state + i * kRow, n, to + i * shape_.lanes);
@@ -135,19 +135,24 @@ void StateRun::forward() {
 
 Tensor state_scan(Pass& p, BlockSite at, const StateShape& shape, const StateSites& sites, const StateInputs& in,
                   int number) {
-  static_cast<void>(sites);
-  const auto run = std::make_shared<StateRun>(p, at, shape, in, number);
-  run->forward();
-  std::vector<Tensor> read = {in.queries, in.keys, in.values, in.decays};
-  if (in.betas.data != nullptr) read.push_back(in.betas);
-  p.record(OpKind::state_scan, read, run->out, [run] { run->backward(); });
+  Tensor out;
+  if (TappedStates::are_wanted(p, at, sites)) {
+    out = std::make_shared<TappedStates>(p, at, shape, sites, in, number)->run();
+  } else {
+    const auto run = std::make_shared<StateRun>(p, at, shape, in, number);
+    run->forward();
+    out = run->out;
+    std::vector<Tensor> read = {in.queries, in.keys, in.values, in.decays};
+    if (in.betas.data != nullptr) read.push_back(in.betas);
+    p.record(OpKind::state_scan, read, out, [run] { run->backward(); });
+  }
   if (p.ledger != nullptr) {
     const auto products = static_cast<double>(in.values.rows() * shape.heads * shape.rows * shape.lanes);
     const double n = in.betas.data != nullptr ? 4 : 3;  // products and sums of an element
     p.ledger->charge({.flops = 2 * n * products, .visible_flops = 2 * n * products});
     if (in.rates) p.ledger->reads(in.rates->stored);
   }
-  return run->out;
+  return out;
 }
 
 constexpr OpDescription state_scan_op{"src/ops/state_scan.cpp",

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/state_parts.h"
+#include "ops/state_taps.h"
 
 namespace vitrine {
 namespace {
@@ -19,9 +20,8 @@ StateScanGradients StateRun::gradients(const Segment& s, std::int64_t head, std:
   const auto of_lanes = [&](const Tensor& x) {
     return TokenGradients{x.row(s.first_row) + head * shape_.lanes + lane, x.row_size()};
   };
-  const Tensor dout = p_.grad(out);
   StateScanGradients d;
-  d.out = {dout.row(s.first_row) + head * shape_.lanes + lane, dout.row_size()};
+  d.out = {parts.out.row(s.first_row) + head * shape_.lanes + lane, parts.out.row_size()};
   d.keys = of_part(parts.keys);
   d.queries = of_part(parts.queries);
   d.betas = of_part(parts.betas);
@@ -46,16 +46,15 @@ void StateRun::block_backward(std::size_t segment, std::int64_t head, std::int64
     for (std::int64_t i = 0; i < shape_.rows && number > 0; ++i) {
       std::copy_n(kept(segment, number, head) + i * shape_.lanes + lane, n, states + i * kLanesBack);
     }
-    StateScanGradients of_tokens = d;
-    of_tokens.out = d.out.from(t);
-    for (TokenGradients* const g :
-         {&of_tokens.keys, &of_tokens.queries, &of_tokens.decays, &of_tokens.values, &of_tokens.betas}) {
-      *g = g->from(t);
-    }
-    p_.kernels.states.backward(scan.from(t, std::min(interval_, s.length - t)), n, states, dstate, of_tokens);
+    p_.kernels.states.backward(scan.from(t, std::min(interval_, s.length - t)), n, states, dstate, from_token(d, t));
   }
+  keep_rates(segment, lane, parts, drates);
+}
+
+/// The gradients of rates that a block of lanes has added up.
+void StateRun::keep_rates(std::size_t segment, std::int64_t lane, const Parts& parts, const float* drates) const {
   if (parts.rates.data == nullptr) return;
-  const std::int64_t blocks = parts.rates.shape[1];
+  const std::int64_t blocks = parts.rates.shape[1], size = shape_.rows * kLanesBack;
   std::copy_n(drates, size,
               parts.rates.data + (static_cast<std::int64_t>(segment) * blocks + lane / kLanesBack) * size);
 }
@@ -99,18 +98,19 @@ void StateRun::gather(const Parts& parts) {
   add_rate_gradient(p_, *in_.rates, dA);
 }
 
-void StateRun::backward() {
+void StateRun::backward(const TappedStates* taps) {
   const ArenaScope scope(p_.arena);
   const std::int64_t blocks = (shape_.lanes + kLanesBack - 1) / kLanesBack, t = out.rows();
   const auto n_segments = static_cast<std::int64_t>(segments().size());
   Parts parts{shape_.heads > 1 ? shape_.heads : blocks};
+  parts.out = taps != nullptr && taps->reads_apart() ? p_.filled(out.shape, 0.0f) : p_.grad(out);
   parts.queries = p_.filled({t, parts.n, shape_.rows}, 0.0f);
   parts.keys = p_.filled({t, parts.n, shape_.rows}, 0.0f);
   if (in_.betas.data != nullptr) parts.betas = p_.filled({t, parts.n, 1}, 0.0f);
   if (shape_.decay == StateDecay::head) parts.decays = p_.filled({t, parts.n, 1}, 0.0f);
   if (shape_.decay == StateDecay::row) parts.decays = p_.filled({t, parts.n, shape_.rows}, 0.0f);
   if (in_.rates) parts.rates = p_.tensor({n_segments, blocks, shape_.rows, kLanesBack});
-  for (const Tensor& x : {out, in_.values, in_.decays}) p_.grad(x);  // allocated on this thread
+  for (const Tensor& x : {in_.values, in_.decays}) p_.grad(x);  // allocated on this thread
   const std::int64_t cost = 16 * t / std::max<std::int64_t>(n_segments, 1) * shape_.rows * kLanesBack;
   p_.parallel_for(n_segments * parts.n, ExecutionContext::kOperationsPerThread / (cost + 1) + 1,
                   [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -120,7 +120,12 @@ void StateRun::backward() {
                       const bool by_head = shape_.heads > 1;
                       const std::int64_t first = by_head ? 0 : i % parts.n, n = by_head ? blocks : 1;
                       for (std::int64_t b = first; b < first + n; ++b) {
-                        block_backward(segment, by_head ? i % parts.n : 0, b * kLanesBack, parts, p_.scratch(thread));
+                        const std::int64_t head = by_head ? i % parts.n : 0, lane = b * kLanesBack;
+                        if (taps != nullptr) {
+                          taps->block_backward(segment, head, lane, parts, p_.scratch(thread));
+                        } else {
+                          block_backward(segment, head, lane, parts, p_.scratch(thread));
+                        }
                       }
                     }
                   });

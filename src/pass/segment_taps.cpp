@@ -79,6 +79,36 @@ Tensor SegmentTaps::visit(Pass& pass, const SiteId& id, const Tensor& value) {
   return result;
 }
 
+void SequenceTaps::visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t row,
+                              std::int64_t position) {
+  const ArenaScope scope(pass.arena);
+  const Tensor own = value.row_range(row, 1);
+  const Tensor changed = visit(pass, id, own, {&position, 1});
+  if (changed.data != own.data) std::copy_n(changed.data, changed.count(), own.data);
+}
+
+void SegmentTaps::visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                             const Tensor&) {
+  for (std::size_t i = 0; i < of_segments_.size(); ++i) {
+    const Segment& s = pass.segments[i];
+    const std::int64_t row = first / std::max<std::int64_t>(count, 1) - s.first_row;
+    if (row < 0 || row >= s.length || of_segments_[i] == nullptr || s.failure || !of_segments_[i]->wants(id)) continue;
+    of_segments_[i]->visit_step(pass, id, value.row_range(s.first_row, s.length), row, s.position + row);
+  }
+}
+
+void SegmentTaps::visit_steps(Pass& pass, const SiteId& id, const Tensor& value) {
+  for (std::size_t i = 0; i < of_segments_.size(); ++i) {
+    const Segment& s = pass.segments[i];
+    if (of_segments_[i] == nullptr || s.failure || !of_segments_[i]->wants(id)) continue;
+    if (pass.shapes_only) {
+      of_segments_[i]->visit(pass, id, value, {});
+    } else {
+      of_segments_[i]->visit_steps(pass, id, value.row_range(s.first_row, s.length));
+    }
+  }
+}
+
 std::optional<SiteId> SegmentTaps::last_wanted() const {
   std::optional<SiteId> last = SiteId{};
   for (const SequenceTaps* const taps : of_segments_) {

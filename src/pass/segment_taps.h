@@ -22,6 +22,11 @@ class SequenceTaps {
   /// ascending; for scores and patterns `[H, T, S]` those of T. The tokens of an expert are positions, not rows.
   /// In a dry run the value has rows of all sequences, and there are no positions.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions) = 0;
+  /// As Taps::visit_step, for a state that the next token reads: `value` has the rows of this sequence in the pass, of
+  /// which that of token `position` has been computed. By default visit() receives this row.
+  virtual void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t row, std::int64_t position);
+  /// As Taps::visit_steps, with rows of this sequence.
+  virtual void visit_steps(Pass&, const SiteId&, const Tensor& /*value*/) {}
   /// As Taps::last_wanted.
   virtual std::optional<SiteId> last_wanted() const { return {}; }
   /// Whether the values are those of all tokens at once: an engine then feeds the prompt in one pass.
@@ -38,6 +43,10 @@ class SegmentTaps : public Taps {
 
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  /// Of whole rows, in a pass without a tape.
+  void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                  const Tensor& factor) override;
+  void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
   std::optional<SiteId> last_wanted() const override;
   bool ends_at_failure() const override { return false; }
 

@@ -45,6 +45,7 @@ Tensor SiteWatcher::visit(Pass& pass, const SiteId& id, const Tensor& value) {
 
 void SiteWatcher::visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
                              const Tensor& factor) {
+  const ArenaScope scope(pass.arena);
   const Tensor changed = replaced(pass, id, value);
   if (changed.data == value.data) return;
   for (std::int64_t i = first; i < first + count; ++i) {

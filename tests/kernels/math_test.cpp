@@ -165,6 +165,20 @@ TEST(KernelMath, TheBendOfXieluKeepsItsRelativeAccuracyNearZero) {
   EXPECT_TRUE(std::isnan(at(bend, std::nanf(""))));
 }
 
+TEST(KernelMath, SoftplusIsWithinThreeUlpAndExactForLargeArguments) {
+  const Row row = [](const Kernels& k, const float* x, std::int64_t n, float* y) { k.softplus(x, n, y); };
+  const auto exact = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); };
+  for (const float sign : {1.0f, -1.0f}) {
+    EXPECT_LE(worst("softplus", row, exact, sign * 1e-30f, sign * 1.0f).ulps, 3.0);
+    EXPECT_LE(worst("softplus", row, exact, sign * 1.0f, sign * 80.0f).ulps, 3.0);
+  }
+  for (const float large : {30.0f, 1e10f, 3e38f, kInfinity}) EXPECT_EQ(at(row, large), large);
+  EXPECT_EQ(at(row, -kInfinity), 0.0f);
+  EXPECT_EQ(at(row, -3e38f), 0.0f);
+  EXPECT_GT(at(row, -100.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(at(row, std::nanf(""))));
+}
+
 TEST(KernelMath, SlopesAreTheActivationsDerivatives) {
   const double pi = std::acos(-1.0);
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
@@ -206,8 +220,10 @@ TEST_P(MathKernels, AgreeWithTheScalarTableOverTheWholeRange) {
   for (std::size_t i = 0; i < x.size(); i += 2) x[i] = near(random);
   const auto n = static_cast<std::int64_t>(x.size());
   std::vector<float> expected(x.size()), y(x.size()), expected_cos(x.size()), cos(x.size());
-  for (const Row& row : {Row(exp_row), Row(tanh_row), activation_row(Activation::silu),
-                         activation_row(Activation::gelu_tanh), activation_row(Activation::gelu_erf)}) {
+  for (const Row& row :
+       {Row(exp_row), Row(tanh_row), activation_row(Activation::silu), activation_row(Activation::gelu_tanh),
+        activation_row(Activation::gelu_erf),
+        Row([](const Kernels&k, const float*v, std::int64_t count, float*to) { k.softplus(v, count, to); })}) {
     row(kernels_for(Isa::scalar), x.data(), n, expected.data());
     row(kernels(), x.data(), n, y.data());
     EXPECT_TRUE(same_bits(y, expected));

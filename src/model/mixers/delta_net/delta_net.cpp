@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/checks.h"
 #include "ops/by_head.h"
+#include "ops/effective_attention.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -108,6 +109,7 @@ Tensor forward(Pass& p, BlockSite at, const DeltaNetConfig& c, const DeltaNetPar
   const float root = std::sqrt(static_cast<float>(c.key_dim));
   const StateInputs operands{unit_vectors(p, kUnitEps, 1.0f / root, query), unit_vectors(p, kUnitEps, 1.0f, key), value,
                              decays, share};
+  show_effective_attention(p, at, DeltaSite::effective_attention, c.state(), operands);
   const Tensor o = p.tap(at(DeltaSite::recurrence_out),
                          state_scan(p, at, c.state(), {DeltaSite::state, DeltaSite::carry}, operands, 1));
   const Tensor gated_out = gated_norm(p, at, c, w, o, y.z).reshaped({n, c.values()});

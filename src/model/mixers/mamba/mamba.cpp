@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "model/checks.h"
+#include "ops/effective_attention.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -36,6 +37,7 @@ Tensor forward(Pass& p, BlockSite at, const MambaConfig& c, const MambaParams& w
 
   StateInputs operands{queries, keys, scale_values(p, dt, x).reshaped({n, 1, c.channels}), dt};
   operands.rates.emplace(w.a_log, c.rates_are_logs);
+  show_effective_attention(p, at, MambaSite::effective_attention, c.state(), operands, dt);
   const StateSites sites{MambaSite::state, MambaSite::carry, MambaSite::write, true};
   const Tensor y = state_scan(p, at, c.state(), sites, operands, 1).reshaped({n, c.channels});
   const Tensor sum = p.tap(at(MambaSite::norm_in), add_skipped(p, w.skip, x, y));

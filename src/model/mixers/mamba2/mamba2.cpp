@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/checks.h"
+#include "ops/effective_attention.h"
 #include "ops/elementwise.h"
 
 namespace vitrine {
@@ -56,6 +57,7 @@ Tensor forward(Pass& p, BlockSite at, const Mamba2Config& c, const Mamba2Params&
 
   const Tensor values = scale_values(p, dt, x).reshaped({n, c.n_heads, c.head_dim});
   const StateInputs operands{queries, keys, values, log_decays(p, {w.a_log, c.rates_are_logs}, dt)};
+  show_effective_attention(p, at, MambaSite::effective_attention, c.state(), operands, dt);
   const StateSites sites{MambaSite::state, MambaSite::carry, MambaSite::write, true};
   const Tensor y = state_scan(p, at, c.state(), sites, operands, 1).reshaped({n, c.inner()});
   const Tensor sum = p.tap(at(MambaSite::norm_in), add_skipped(p, w.skip, x, y));
