@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/hugging_face/config_reader.h"
@@ -16,9 +17,9 @@
 namespace vitrine {
 
 /// The order of the rows of several parameters in one tensor: one parameter after the other, or, for each K/V head in
-/// turn, its rows of each parameter (the queries that share it, its keys, its values), or, for each quarter of the
-/// heads, its rows of each parameter, or one row of each parameter in turn.
-enum class Rows : std::uint8_t { stacked, by_kv_head, by_quarter, alternating };
+/// turn, its rows of each parameter (the queries that share it, its keys, its values), or, for each query head, or each
+/// quarter of the heads, its rows of each parameter, or one row of each parameter in turn.
+enum class Rows : std::uint8_t { stacked, by_kv_head, by_head, by_quarter, alternating };
 
 /// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
 /// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert, `{s}` the map of a stream (AltUpConfig), from
@@ -37,10 +38,14 @@ struct TensorRule {
   bool has_ending = true;  ///< False: the names are full names, without .weight and .bias.
   bool is_scalar = false;  ///< A vector of one element that is stored without dimensions.
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
+  bool is_convolution = false;  ///< A matrix that is stored as `[rows, 1, cols]`.
+  bool is_4d = false;           ///< A vector that is stored as `[1, 1, n, 1]`.
 };
 
 /// Whether the file has a tensor of this full name.
 using HasTensor = std::function<bool(std::string_view name)>;
+/// The shape of a tensor of the file; empty if there is none. The name may have `{p}`.
+using ShapeOfTensor = std::function<std::vector<std::int64_t>(std::string_view name)>;
 
 struct Family {
   /// Our name for a size, and the key of config.json that holds it.
@@ -53,6 +58,9 @@ struct Family {
   std::vector<std::string_view> others{};
   std::function<ModelConfig(ConfigReader&)> read_config;
   std::function<void(ModelConfig&, const HasTensor&)> adapt{};  ///< What the file's tensors decide; null: nothing.
+  std::function<void(ModelConfig&, const ShapeOfTensor&)> adapt_to_shapes{};  ///< The same, by their shapes.
+  /// Parts of tensors' names, and how the table spells them; for example those of early files.
+  std::vector<std::pair<std::string_view, std::string_view>> renames{};
   bool has_encoder = false;                ///< Its models are encoder–decoders, or the encoder of one.
   std::vector<std::string_view> prefixes;  ///< Tried in order until `embedding` is a tensor of the file.
   std::string_view embedding;

@@ -106,6 +106,10 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
     shape.stored = {shape.rows / attention->head_dim, attention->head_dim};
   } else if (shape.is_vector && place.rule->is_buffer) {
     shape.stored = {1, shape.rows};
+  } else if (place.rule->is_convolution && !shape.is_vector) {
+    shape.stored = {shape.rows, 1, shape.cols};
+  } else if (place.rule->is_4d) {
+    shape.stored = {1, 1, shape.rows, 1};
   } else if (!place.rule->is_scalar) {
     const std::int64_t rows = shape.rows / shape.n_stacked;
     if (place.stacks_experts) shape.stored = {shape.n_stacked};
@@ -148,9 +152,11 @@ std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config
     const std::int64_t n = attention_of(config, static_cast<std::size_t>(place.layer))->head_dim;
     return {{0, *place.head * n, n}};
   }
-  const auto n_kv_heads = [&] { return attention_of(config, static_cast<std::size_t>(place.layer))->n_kv_heads; };
-  const bool by_head = place.rule->rows == Rows::by_kv_head;
-  const std::int64_t n_groups = by_head ? n_kv_heads() : place.rule->rows == Rows::by_quarter ? 4 : 1;
+  std::int64_t n_groups = place.rule->rows == Rows::by_quarter ? 4 : 1;
+  if (const AttentionConfig* const attention = attention_of(config, static_cast<std::size_t>(place.layer))) {
+    if (place.rule->rows == Rows::by_kv_head) n_groups = attention->n_kv_heads;
+    if (place.rule->rows == Rows::by_head) n_groups = attention->n_heads;
+  }
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < parts.size(); ++part) {

@@ -59,8 +59,9 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
     const Tensor y = visit_sublayer(sublayer, own, [&](const auto& kind, const auto& params) {
       if (sublayer.input != Sublayer::Input::previous) {
         tap_input(p, here, kind, in);
-        normed = in.normed = norm(p, here(names.pre), sublayer.norms.pre, own.norms.pre, in.stream);
+        normed = norm(p, here(names.pre), sublayer.norms.pre, own.norms.pre, in.stream);
       }
+      in.normed = scale(p, sublayer.input_scale, normed);
       return forward(p, here, kind, params, in);
     });
     if (p.ends_before(here(names.post).scale)) continue;  // one that runs next to it may still be needed

@@ -40,6 +40,7 @@ void check_block(std::string_view where, const BlockConfig& c, bool has_source) 
   const bool is_parallel = c.is_parallel();
   for (const Sublayer& s : c.sublayers) {
     std::visit([&](const auto& kind) { check(where, kind); }, s.what);
+    check_number(where, "input_scale", s.input_scale);
     check_number(where, "residual_scale", s.scale);
     check_number(where, "residual_sum_scale", s.sum_scale);
     const SublayerNames names = names_of(s);

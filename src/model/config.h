@@ -120,8 +120,9 @@ struct Sublayer {
   SublayerKinds::Config what;
   SublayerNorms norms{};
   Input input = Input::stream;
-  float scale = 1.0f;      ///< Factor of the output before it is added to the stream.
-  float sum_scale = 1.0f;  ///< Factor of the stream after the output is added to it.
+  float input_scale = 1.0f;  ///< Factor of what it reads, after the norm.
+  float scale = 1.0f;        ///< Factor of the output before it is added to the stream.
+  float sum_scale = 1.0f;    ///< Factor of the stream after the output is added to it.
 
   bool operator==(const Sublayer&) const = default;
 };
@@ -134,6 +135,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"", "what it computes"}, c.what);
   visit(Field{"", "its norms"}, c.norms);
   visit(Field{"input", "what it reads", {}, false}, c.input);
+  visit(Field{"input_scale", "factor of what a sublayer reads, after the norm", {}, false}, c.input_scale);
   visit(Field{"residual_scale", "factor of a sublayer's output before it is added to the stream"}, c.scale);
   visit(Field{"residual_sum_scale", "factor of the stream after it", {}, false}, c.sum_scale);
 }
@@ -308,6 +310,9 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"has_head", "without one the model computes no logits", {}, false}, c.has_head);
   visit(Field{"", "from vectors to logits"}, c.head);
 }
+
+/// The max_seq_len of a model that has no longest text.
+inline constexpr std::int64_t kNoContextLimit = std::int64_t{1} << 31;
 
 /// Throws BadInput for sizes that are out of range or contradict each other, Unsupported for options that the engine
 /// does not implement. Messages begin with `where`.

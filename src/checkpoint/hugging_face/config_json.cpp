@@ -61,7 +61,34 @@ const Family& family_of_type(const Json& config, const std::string& where) {
 
 }  // namespace
 
-Json read_json_file(const std::string& path) { return parse_json(MappedFile::open(path)->text(), path); }
+namespace {
+
+/// The text with each word Infinity outside of strings, which Python writes, as {"__float__": "Infinity"}.
+std::string with_named_infinities(std::string_view text) {
+  constexpr std::string_view kWord = "Infinity";
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_sign = !in_string && i > 0 && text[i - 1] == '-';
+    if (!in_string && !is_sign && text.substr(i).starts_with(kWord)) {
+      result += "{\"__float__\": \"Infinity\"}";
+      i += kWord.size() - 1;
+      continue;
+    }
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[i++];
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+  }
+  return result;
+}
+
+}  // namespace
+
+Json read_json_file(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const std::string_view text = file->text();
+  return text.find("Infinity") == text.npos ? parse_json(text, path) : parse_json(with_named_infinities(text), path);
+}
 
 const Family& family_of(const Json& config, const std::string& where) {
   const Family& family = family_of_type(config, where);

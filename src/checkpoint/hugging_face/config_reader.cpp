@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -242,6 +243,25 @@ std::vector<double> ConfigReader::numbers(std::string_view key) {
     wrong_type(key, "a list of numbers", *value);
   }
   return value->get<std::vector<double>>();
+}
+
+std::int64_t ConfigReader::size_or_auto(std::string_view key, std::int64_t otherwise) {
+  const Json* value = find(key);
+  return value != nullptr && *value == "auto" ? otherwise : size_or(key, otherwise);
+}
+
+std::array<double, 2> ConfigReader::range_or(std::string_view key, std::array<double, 2> otherwise) {
+  const Json* value = find(key);
+  if (value == nullptr) return otherwise;
+  const Json infinity = {{"__float__", "Infinity"}};
+  const auto is_bound = [&](const Json& v) { return v.is_number() || v == infinity; };
+  if (!value->is_array() || value->size() != 2 || !std::all_of(value->begin(), value->end(), is_bound)) {
+    wrong_type(key, "two numbers", *value);
+  }
+  const auto number = [](const Json& v) {
+    return v.is_number() ? v.get<double>() : std::numeric_limits<double>::infinity();
+  };
+  return {number((*value)[0]), number((*value)[1])};
 }
 
 std::vector<std::int64_t> ConfigReader::sizes_or_empty(std::string_view key) {

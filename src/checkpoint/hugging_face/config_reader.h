@@ -1,6 +1,7 @@
 // Reads a config.json. Every key must either be used or be known to have no effect.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -30,6 +31,7 @@ class ConfigReader {
   std::int64_t size(std::string_view key, std::int64_t most = kMaxSize);
   std::int64_t size_or(std::string_view key, std::int64_t otherwise);
   std::optional<std::int64_t> optional_size(std::string_view key);
+  std::int64_t size_or_auto(std::string_view key, std::int64_t otherwise);  ///< The same, or "auto": `otherwise`.
   double number_or(std::string_view key, double otherwise);
   std::optional<double> optional_number(std::string_view key);
   double positive_or(std::string_view key, double otherwise);  ///< Throws BadCheckpoint for a number of 0 or less.
@@ -40,7 +42,9 @@ class ConfigReader {
   std::vector<std::string> texts_or_empty(std::string_view key);
   /// The texts of a list of pairs [texts, times], each list repeated as often as it says; at most `most` texts.
   std::vector<std::string> repeated_texts_or_empty(std::string_view key, std::size_t most);
-  std::vector<double> numbers(std::string_view key);               ///< A list. Throws if the key is missing.
+  std::vector<double> numbers(std::string_view key);  ///< A list. Throws if the key is missing.
+  /// Two numbers, of which the second may be infinite: `Infinity`, or {"__float__": "Infinity"}.
+  std::array<double, 2> range_or(std::string_view key, std::array<double, 2> otherwise);
   std::vector<std::int64_t> sizes_or_empty(std::string_view key);  ///< A list of whole numbers from 0.
   /// A size for each of `n` layers: those of a list, or one for all, or `otherwise` if the key is absent.
   std::vector<std::int64_t> sizes_of_layers(std::string_view key, std::size_t n, std::int64_t otherwise);

@@ -225,6 +225,60 @@ ModelConfig read_deepseek_v3(ConfigReader& config, DecoderKeys keys, const Laten
                              const ExpertKeys& experts, std::int64_t first_sparse, double scale);
 /// Reads how queries grow with their position from the table of RoPE, which must have the key; empty: they do not.
 std::optional<QueryScaleConfig> read_query_scale(ConfigReader& config);
+// Mixers with a state (state_parts.cpp)
+
+/// Whether each layer has a state, by layer_types or layers_block_type: `state` or linear_attention or mamba, else
+/// attention or full_attention; if both keys are absent, as `otherwise` says.
+std::vector<bool> read_state_layers(ConfigReader& config, std::size_t n_layers,
+                                    const std::function<bool(std::size_t layer)>& otherwise,
+                                    std::string_view state = "linear_attention");
+/// Replaces attention by a mixer in the layers that have a state.
+void put_mixers(ModelConfig& model, const SublayerKinds::Config& mixer, const std::vector<bool>& has_state);
+/// A stack of blocks of a mixer alone, as Mamba's, with no longest text.
+ModelConfig read_mixer_stack(ConfigReader& config, bool tied);
+/// Reads a delta net's sizes from linear_num_key_heads and the like; absent ones are those of `defaults`.
+DeltaNetConfig read_delta_net(ConfigReader& config, const DeltaNetConfig& defaults);
+/// The spelling of a family's keys of Mamba-2, and defaults.
+struct Mamba2Keys {
+  std::string_view n_heads = "mamba_n_heads", head_dim = "mamba_d_head", n_groups = "mamba_n_groups";
+  std::string_view d_state = "mamba_d_state", d_conv = "mamba_d_conv", expand = "mamba_expand";
+  std::string_view conv_bias = "mamba_conv_bias", bias = "mamba_proj_bias", activation = "hidden_act";
+  std::int64_t heads = 128, groups = 1, state = 256;
+};
+/// Reads Mamba-2 with a norm like the final one after the gate.
+Mamba2Config read_mamba2(ConfigReader& config, const ModelConfig& model, const Mamba2Keys& keys,
+                         std::optional<std::int64_t> inner = std::nullopt);
+/// Accepts the keys of Mamba that concern training and kernels.
+void ignore_mamba_keys(ConfigReader& config);
+/// Adds the tensors of Mamba or Mamba-2, which are parts of the module `slot` of a layer, such as `mixer`.
+void add_mamba(Family& family, std::string_view slot);
+/// Adds the tensors that all delta nets name alike (linear_attn): A_log, dt_bias.
+void add_delta_net(Family& family, std::string_view slot);
+/// A family with the names of Mamba's first models: backbone.embeddings, layers.{l}.norm, norm_f.
+Family mamba_like_family(std::string_view model_type, std::string_view architecture,
+                         std::function<ModelConfig(ConfigReader&)> read_config);
+/// Reads Mamba's keys; without a norm of steps, B and C.
+MambaConfig read_mamba(ConfigReader& config, const ModelConfig& model);
+/// A rule for a convolution, whose tensor has a dimension of 1 in the middle.
+TensorRule convolution_rule(std::string_view stored, std::string_view ours);
+/// The name of a part of a layer's module, kept for the life of the program.
+std::string_view part_name(std::string_view slot, std::string_view part);
+/// Reads the attention of Qwen 3.5, whose query projection also holds the gate of the output.
+void add_gated_queries(Family& family);
+/// Reads what Qwen3-Next and 3.5 share.
+ModelConfig read_qwen_hybrid(ConfigReader& config, DeltaNetConfig::Projections projections,
+                             std::string_view d_ff_key = "intermediate_size");
+/// Adds the tensors of Qwen 3.5's delta nets.
+void add_qwen3_5_delta_net(Family& family);
+/// Adds Qwen's shared expert, and its gate.
+void add_qwen_shared_expert(Family& family);
+/// Adds projections, convolutions and a norm of a delta net (`slot`) under the names q_proj, q_conv1d, o_norm ….
+void add_apart_projections(Family& family, std::string_view slot);
+/// Adds LFM2's tensors but those of the feed-forward.
+void add_lfm2(Family& family);
+/// Reads what LFM2 with and without experts share.
+ModelConfig read_lfm2_decoder(ConfigReader& config);
+
 /// Puts experts into the layers from `first` on, or into those that `has` names.
 void put_experts(ModelConfig& model, const MoeConfig& moe, std::int64_t first = 0);
 void put_experts(ModelConfig& model, const MoeConfig& moe, const std::function<bool(std::int64_t layer)>& has);

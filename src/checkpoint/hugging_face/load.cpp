@@ -92,16 +92,19 @@ StoredTensors open_tensors(const fs::path& folder) {
   return tensors;  // the shards decide what there is: a weight_map may be older than they are
 }
 
-/// Early checkpoints of BERT call the weight and the bias of a LayerNorm gamma and beta.
-void rename_gamma_and_beta(StoredTensors& tensors) {
-  const std::pair<std::string_view, std::string_view> kNames[] = {{"LayerNorm.gamma", "LayerNorm.weight"},
-                                                                  {"LayerNorm.beta", "LayerNorm.bias"}};
+/// Gives tensors the names of the family's table. Early checkpoints of BERT call the weight and the bias of a LayerNorm
+/// gamma and beta.
+void rename_tensors(const Family& family, StoredTensors& tensors) {
+  std::vector<std::pair<std::string_view, std::string_view>> renames = {{"LayerNorm.gamma", "LayerNorm.weight"},
+                                                                        {"LayerNorm.beta", "LayerNorm.bias"}};
+  renames.insert(renames.end(), family.renames.begin(), family.renames.end());
   std::vector<std::pair<std::string, std::string>> found;
   for (const auto& [name, tensor] : tensors.all) {
-    for (const auto& [early, known] : kNames) {
-      if (name.ends_with(early)) {
-        found.emplace_back(name, name.substr(0, name.size() - early.size()) + std::string(known));
-      }
+    for (const auto& [early, known] : renames) {
+      const std::size_t at = name.find(early);
+      if (at == name.npos) continue;
+      found.emplace_back(name, name.substr(0, at) + std::string(known) + name.substr(at + early.size()));
+      break;
     }
   }
   for (const auto& [early, known] : found) {
@@ -382,6 +385,15 @@ class Binder {
 
 Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors tensors,
                         PlaceholderTokens placeholders) {
+  rename_tensors(family, tensors);
+  if (family.adapt_to_shapes) {
+    const std::string_view prefix = prefix_of(family, tensors);
+    family.adapt_to_shapes(config, [&](std::string_view name) {
+      const auto it = tensors.all.find(with_prefix(name, prefix));
+      return it != tensors.all.end() ? it->second.shape : std::vector<std::int64_t>();
+    });
+    validate(config, tensors.where);
+  }
   if (family.adapt) {
     family.adapt(config, [&](std::string_view name) { return tensors.all.contains(std::string(name)); });
     validate(config, tensors.where);
@@ -406,7 +418,6 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   const Family& family = family_of(half.config, half.where);
   ModelConfig model = read_model_config(family, half.config, half.where, options.allowed_config_keys);
   std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
-  rename_gamma_and_beta(tensors);
   narrow_doubles(tensors);
   ConfigReader reader(half.config, half.where, options.allowed_config_keys);
   join_quantized(read_quantization(reader), tensors);

@@ -62,6 +62,13 @@ Wrapper qwen_like(std::string_view model_type, std::string_view architecture, st
           .unread = {"visual"}};
 }
 
+/// The same with a layer that predicts further tokens, and without keys of the text half outside of it.
+Wrapper qwen_hybrid(std::string_view model_type, std::string_view architecture, std::string_view text_type) {
+  Wrapper wrapper = qwen_like(model_type, architecture, text_type);
+  wrapper.flat = false;
+  return wrapper;
+}
+
 const std::vector<Wrapper> kWrappers = {
     {.model_type = "gemma3",
      .architecture = "Gemma3ForConditionalGeneration",
@@ -116,6 +123,8 @@ const std::vector<Wrapper> kWrappers = {
     qwen_like("qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text"),
     qwen_like("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text"),
     qwen_like("qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3_vl_text"),
+    qwen_hybrid("qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"),
+    qwen_hybrid("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"),
     qwen_like("glm4v", "Glm4vForConditionalGeneration", "glm4v_text"),
     qwen_like("glm4v_moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe_text"),
     {.model_type = "kimi_k25",

@@ -15,6 +15,7 @@ Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w
   Tensor post;
   if (c.gated) {
     Tensor gate = p.tap(at.pre, linear(p, w.w_gate, x, AddedSite{at.lora_gate}));
+    gate = scale(p, c.gate_scale, gate);
     const Tensor up = p.tap(at.up, linear(p, w.w_up, x, AddedSite{at.lora_up}));
     if (c.gate_cutoff) {
       const Tensor kept = gaussian_topk(p, *c.gate_cutoff, p.whole(gate, w.w_down.weight.shape[1]));
@@ -31,6 +32,7 @@ Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w
 
 void check(std::string_view where, const DenseConfig& c) {
   check_size(where, "d_ff", c.d_ff);
+  check_number(where, "gate_scale", c.gate_scale);
   if (c.xielu && c.gated) throw BadInput(where, "xielu: expected an FFN that is not gated");
   if (c.gate_cutoff && (!c.gated || !std::isfinite(*c.gate_cutoff))) {
     throw BadInput(where, "gate_cutoff: expected a finite number, and a gated FFN");

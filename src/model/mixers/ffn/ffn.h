@@ -33,6 +33,7 @@ struct DenseConfig {
   std::optional<ClampedSwiglu> clamped{};  ///< In place of act(x·w_gate) ⊙ x·w_up; gated.
   /// The gate becomes what it has above its mean plus so many standard deviations, else 0 (ops/gaussian_topk.h).
   std::optional<float> gate_cutoff{};
+  float gate_scale = 1.0f;  ///< Factor of the gate before the activation.
 
   bool operator==(const DenseConfig&) const = default;
 };
@@ -45,6 +46,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"gated", "act(x · w_gate) ⊙ (x · w_up), else act(x · w_up)"}, c.gated);
   visit(Field{"ffn_bias", "biases of its projections"}, c.bias);
   visit(Field{"clamped_swiglu", "(u + 1) · g · sigmoid(alpha · g) of clamped halves"}, c.clamped);
+  if (c.gated) visit(Field{"gate_scale", "factor of the gate before the activation", {}, false}, c.gate_scale);
   visit(Field{"gate_cutoff", "keeps of the gate what is so many standard deviations above its mean"}, c.gate_cutoff);
 }
 

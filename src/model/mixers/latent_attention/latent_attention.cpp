@@ -43,7 +43,8 @@ Tensor join(Pass& p, const Tensor& a, const Tensor& b) {
 
 /// The elements of x `[T, n, …]` from `first` on, rotated.
 Tensor rotated(Pass& p, const Config& c, const SublayerInput& in, const Tensor& x, std::int64_t first) {
-  return rope(p, c.rope, in.rope->of(c.rope), part_of_heads(p, x, first, c.rope.dim, c.rope_pairs));
+  const Tensor part = part_of_heads(p, x, first, c.rope.dim, c.rope_pairs);
+  return c.positions ? rope(p, c.rope, in.rope->of(c.rope), part) : part;
 }
 
 /// `[T, H, nope + rot]`, after RoPE and the factors by position.

@@ -54,6 +54,7 @@ struct LatentAttentionConfig : AttendConfig {
   std::int64_t nope_dim = 0;             ///< Elements of a head's query and key that are not rotated.
   std::int64_t head_value_dim = 0;       ///< Elements of a head's value; value_dim is that of what attention sums.
   RopeConfig rope{};                     ///< Of rope.dim more elements of a query, and of the one rotated key.
+  bool positions = true;                 ///< Else the rope.dim elements are not rotated.
   bool rope_pairs = false;               ///< The pairs of RoPE are neighbours in the weights, and halves after it.
   std::optional<QueryScaleConfig> query_scale{};
   NormConfig latent_norm{};
@@ -81,6 +82,8 @@ void for_each_field(C& c, Visit&& visit) {
         c.nope_dim);
   visit(Field{"value_dim", "elements of a head's value", "`nope_dim`"}, c.head_value_dim);
   visit(Field{"rope", "rotary position embedding"}, c.rope);
+  visit(Field{"latent_positions", "false: the elements that RoPE would rotate stay as they are", {}, false},
+        c.positions);
   visit(Field{"rope_pairs", "the pairs of RoPE are neighbours in the weights, and halves after it"}, c.rope_pairs);
   visit(Field{"query_scale", "a factor of the queries that grows with the position"}, c.query_scale);
   visit(Field{"latent_norm", "the norm of the latents"}, c.latent_norm);

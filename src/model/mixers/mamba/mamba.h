@@ -55,7 +55,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included"}, c.width);
   visit(Field{"mixer_activation", "after the convolution, and of the gate", {}, false}, c.activation);
   visit(Field{"conv_bias", "a bias of the convolution"}, c.conv_bias);
-  visit(Field{"mixer_bias", "biases of the convolution and its projections"}, c.bias);
+  visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.bias);
   visit(Field{"step_norm", "of the steps, B and C of Mamba", {}, false}, c.norm);
 }
 

@@ -85,14 +85,14 @@ void check(std::string_view where, const Mamba2Config& c) {
 }
 
 void list_params(ParamList& list, const std::string& at, const Mamba2Config& c, Mamba2Params& w, Widths d) {
-  list.linear(w.w_in, at + ".w_in", c.inner() + c.channels() + c.n_heads, d.stream, c.bias);
+  list.linear(w.w_in, at + ".w_in", c.inner() + c.channels() + c.n_heads, d.stream, c.in_bias);
   list.add(w.conv.weight, at + ".conv.weight", Shape{c.channels(), c.width});
   if (c.conv_bias) list.add(w.conv.bias, at + ".conv.bias", Shape{c.channels()});
   list.add(w.dt_bias, at + ".dt_bias", Shape{c.n_heads});
   list.add(w.a_log, at + ".a_log", Shape{c.n_heads});
   list.add(w.skip, at + ".skip", Shape{c.n_heads});
   if (c.norm) list.norm(w.norm, at + ".norm", *c.norm, c.inner());
-  list.linear(w.w_out, at + ".w_out", d.stream, c.inner(), c.bias);
+  list.linear(w.w_out, at + ".w_out", d.stream, c.inner(), c.out_bias);
 }
 
 std::optional<double> gguf_word(const Mamba2Config& c, std::string_view word) {

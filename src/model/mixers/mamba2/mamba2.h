@@ -46,7 +46,7 @@ struct Mamba2Config {
   std::int64_t width = 0;     ///< Tokens that a sum of the convolution reads.
   Activation activation = Activation::silu;
   bool conv_bias = true;
-  bool bias = false;  ///< Of w_in and w_out.
+  bool in_bias = false, out_bias = false;  ///< Of w_in and w_out.
   StepLimits limits{};
   std::optional<NormConfig> norm{};
   bool norm_before_gate = false;
@@ -83,7 +83,8 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included"}, c.width);
   visit(Field{"mixer_activation", "after the convolution, and of the gate", {}, false}, c.activation);
   visit(Field{"conv_bias", "a bias of the convolution"}, c.conv_bias);
-  visit(Field{"mixer_bias", "biases of the convolution and its projections"}, c.bias);
+  visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.in_bias);
+  visit(Field{"mixer_out_bias", "a bias of the output projection of Mamba-2", "`mixer_bias`", false}, c.out_bias);
   visit(Field{"step_limits", "of the steps of Mamba-2", {}, false}, c.limits);
   visit(Field{"state_norm", "of the output, with the gate", {}, false}, c.norm);
   if (c.norm) visit(Field{"norm_before_gate", "the norm comes before the gate", {}, false}, c.norm_before_gate);
