@@ -61,7 +61,8 @@ TEST(StateFile, ContinuesWithTheBitsOfTheWholeText) {
 /// Windows, chunks, latent attention, frequencies that depend on the length; and heads of integers, which are rotated.
 TEST(StateFile, HoldsKeysAndValuesOfEveryKind) {
   const TempFolder folder;
-  for (const char* const golden : {"llama_gqa_bf16_sharded", "gemma3", "deepseek_v3", "phi3_long", "llama_dynamic_rope"}) {
+  for (const char* const golden :
+       {"llama_gqa_bf16_sharded", "gemma3", "deepseek_v3", "phi3_long", "llama_dynamic_rope"}) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
     for (const KvTypes types : {KvTypes(KvType::f32), KvTypes(KvType::int8, KvType::int4)}) {
       if (is_integer(types.keys) && std::string(golden) == "deepseek_v3") continue;  // one type for both
@@ -171,7 +172,9 @@ TEST(StateFile, RefusesWhatDoesNotFit) {
   const std::string state = "blocks.0.linear_attn.state";
   EXPECT_THAT(error_after([&](auto& t, auto&) { t.erase(state); }), HasSubstr(state + " is missing"));
   EXPECT_THAT(error_after([&](auto& t, auto&) { t["more"] = t[state]; }), HasSubstr("tensor more is unknown"));
-  EXPECT_THAT(error_after([&](auto& t, auto&) { t[state].shape = {3, 10, 6}; }),
+  EXPECT_THAT(error_after([&](auto& t, auto&) {
+                t[state].shape = {3, 10, 6};
+              }),
               HasSubstr(state + ": expected F32 [3, 6, 10], got F32 [3, 10, 6]"));
   EXPECT_THAT(error_after([&](auto& t, auto&) { t[state].values[7] = std::nanf(""); }), HasSubstr(state));
   EXPECT_THAT(error_after([&](auto& t, auto&) { t["blocks.1.attn.k"].values[7] = HUGE_VALF; }),

@@ -125,8 +125,7 @@ TEST_P(StateModels, CachesReturnIntoTheirLastPass) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, StateModels, testing::ValuesIn(kStateModels),
-                         [](const auto& of) { return of.param; });
+INSTANTIATE_TEST_SUITE_P(Small, StateModels, testing::ValuesIn(kStateModels), [](const auto& of) { return of.param; });
 
 }  // namespace
 }  // namespace vitrine::test
