@@ -21,7 +21,6 @@ struct KeptTensor {
   What what;
   int layer = 0, number = 0;  // `number`: of a state
   Shape shape{};
-  KvLayerConfig kv{};
   StateConfig state{};
 
   bool is_keys() const { return what == What::keys; }
@@ -44,9 +43,9 @@ std::vector<KeptTensor> kept_tensors(const ModelConfig& config, std::int64_t len
       if (!own.kv) continue;
       const KvLayerConfig& kv = *own.kv;
       const std::int64_t n = length - KvGroup{kv.window, kv.chunked}.first_kept(length);
-      all.push_back({at + "k", What::keys, layer, 0, {n, kv.n_kv_heads, kv.head_dim}, kv});
+      all.push_back({at + "k", What::keys, layer, 0, {n, kv.n_kv_heads, kv.head_dim}});
       if (kv.one_row) continue;
-      all.push_back({at + "v", What::values, layer, 0, {n, kv.n_kv_heads, kv.value_dim.value_or(kv.head_dim)}, kv});
+      all.push_back({at + "v", What::values, layer, 0, {n, kv.n_kv_heads, kv.value_dim.value_or(kv.head_dim)}});
     }
   }
   return all;

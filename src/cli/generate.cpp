@@ -20,7 +20,6 @@ struct GenerateCommand : Options, SplitOptions {
 
 /// Lets a request begin with a state file, and keeps its cache.
 void set_cache(const GenerateContext& context, const StateFiles& files, GenerateRequest& request) {
-  if (request.beam.n_beams > 1) throw Unsupported("--save-state", "a search has several texts: use --beam 1");
   const std::int64_t n_more = std::ssize(request.prompt) + std::max<std::int64_t>(0, request.max_tokens - 1);
   request.cache = files.open(context, n_more);
   request.continues_cache = true;
@@ -40,6 +39,9 @@ void run_generate(const GenerateCommand& given) {
   }
   GenerateContext context = session.context(o);
   StateFiles files(o, session, options.state, options.save_state);
+  if (files.any() && request.beam.n_beams > 1) {
+    throw Unsupported(options.state ? "--state" : "--save-state", "a search has several texts: use --beam 1");
+  }
   if (files.any()) set_cache(context, files, request);
   std::unique_ptr<const Tokenizer> of_stops;  // ids are answered by ids; only the texts that stop need a tokenizer
   if (!request.stop_strings.empty() && context.tokenizer == nullptr && !session.tokenizer_path.empty()) {
