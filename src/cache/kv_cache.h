@@ -156,9 +156,11 @@ class KvCache {
   bool keeps_last_pass() const { return states_.keeps_last_pass(); }
   /// How truncate() computes state `number` of a layer within this pass. Layers call it if keeps_last_pass().
   void set_replay(int layer, int number, ReplayState replay) { states_.set_replay(layer, number, std::move(replay)); }
-  /// From now on keeps snapshots of the states: those of snapshot(), and one every `interval` tokens. Their number is
-  /// bounded, and they are dropped when memory is short.
-  void keep_snapshots(std::int64_t interval = kSnapshotInterval) { states_.keep_snapshots(interval); }
+  /// From now on keeps snapshots of the states: those of snapshot(), and one every `interval` tokens, at most `most`
+  /// of them. They are dropped when memory is short.
+  void keep_snapshots(std::int64_t interval = kSnapshotInterval, std::size_t most = StateCache::kMaxSnapshots) {
+    states_.keep_snapshots(interval, most);
+  }
   bool keeps_snapshots() const { return states_.keeps_snapshots(); }
   /// Keeps the states after length() tokens, if the cache keeps snapshots.
   void snapshot() { states_.snapshot(length_); }

@@ -127,7 +127,7 @@ void StateCache::snapshot(std::int64_t length) {
   if (!keeps_snapshots() || length <= last_snapshot_) return;
   snapshots_.push_back({length, current_});
   last_snapshot_ = length;
-  if (snapshots_.size() <= kMaxSnapshots) return;
+  if (snapshots_.size() <= max_snapshots_) return;
   // The gap that a snapshot leaves, divided by its distance from the end.
   const auto gap = [&](std::size_t i) {
     const std::int64_t before = i > 0 ? snapshots_[i - 1].length : 0;

@@ -54,8 +54,8 @@ using ReplayState = std::function<void(std::int64_t rows, std::span<const float>
 
 class StateCache {
  public:
-  /// The most snapshots that are kept. Of more, those are dropped that leave the smallest gaps, relative to their
-  /// distance from the end.
+  /// The most snapshots that are kept, unless the caller chooses another number. Of more, those are dropped that leave
+  /// the smallest gaps, relative to their distance from the end.
   static constexpr std::size_t kMaxSnapshots = 16;
 
   /// Adds the states of the next layer. Returns false if the bytes of all states do not fit in 62 bits.
@@ -89,8 +89,11 @@ class StateCache {
   /// Begins with the states of another sequence, after `length` tokens.
   void begin(std::int64_t length, StateBlock states);
 
-  /// `interval`: in tokens, at least 1.
-  void keep_snapshots(std::int64_t interval) { interval_ = interval; }
+  /// `interval`: in tokens, at least 1; `most`: at least 2.
+  void keep_snapshots(std::int64_t interval, std::size_t most = kMaxSnapshots) {
+    interval_ = interval;
+    max_snapshots_ = most;
+  }
   bool keeps_snapshots() const { return interval_ > 0 && !empty(); }
   /// Keeps the states after `length` tokens, which are the current ones; only once, also if the snapshot was dropped,
   /// and not those that the cache began with: their other owner keeps them.
@@ -133,6 +136,7 @@ class StateCache {
   std::int64_t block_bytes_ = 0;
   StateBlock current_, next_;  // no other owner has the next one
   std::int64_t interval_ = 0;  // of snapshots; 0: none are kept
+  std::size_t max_snapshots_ = kMaxSnapshots;
   std::vector<StateSnapshot> snapshots_;
   std::int64_t last_snapshot_ = 0;  // the length of the last one, also if it was dropped
   bool keeps_last_pass_ = false;

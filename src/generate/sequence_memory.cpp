@@ -20,7 +20,10 @@ KvCache Sequence::make_cache(const GenerateContext& context, const GenerateReque
 
 std::shared_ptr<KvCache> Sequence::make_cache(std::int64_t capacity) const {
   auto cache = std::make_shared<KvCache>(make_cache(context_, request_, capacity));
-  if (shares_prefixes()) cache->keep_snapshots(context_.state_every);
+  if (!shares_prefixes()) return cache;
+  // Those of a block are given to the prefix cache together.
+  const auto in_block = static_cast<std::size_t>(cache->block_length() / context_.state_every);
+  cache->keep_snapshots(context_.state_every, StateCache::kMaxSnapshots + in_block);
   return cache;
 }
 
