@@ -31,7 +31,7 @@ std::vector<OwnKeySection> own_config_keys();
 
 /// The names of all tensors, for one stack and for two, without their endings.
 std::span<const std::string> own_tensor_names();
-/// The names of recurrent cells, which are those of torch.nn and have no ending.
+/// The names of recurrent cells, which are those of torch.nn, and of the rates of states: they have no ending.
 std::span<const std::string> own_cell_names();
 
 }  // namespace vitrine

@@ -284,8 +284,10 @@ void add_new(Command& group) {
   add_number<double>(command, "--alpha", o->adapter.alpha,
                      "What B · A · x is multiplied by, times the rank (default: 16)");
   add_choice(command, "--scaling", o->scaling, {"standard", "rslora"}, "standard: alpha / rank; rslora: alpha / √rank");
-  add_list(command, "--target", o->targets,
-           "q, k, v, o, gate, up, down, or the name of a module; may be given several times (default: all seven)");
+  add_list(
+      command, "--target", o->targets,
+      "q, k, v, o, gate, up, down, ssm (all of mixers with a state), or the name of a module; may be given several "
+      "times (default: all eight)");
   finish_command(command, o, run_lora_new, "Example: vitrine lora new gpt2/ adapter/ --rank 16 --alpha 32 --seed 1");
 }
 

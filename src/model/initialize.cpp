@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/math.h"
 #include "base/rng.h"
@@ -16,6 +17,44 @@ bool is_factor(std::string_view name) {
   return name.ends_with(kScalarName) || name.ends_with(".expert_scale.weight") || name.ends_with(".altup.scale.weight");
 }
 
+/// How the parameters of a mixer with a state begin that are no matrices of products; empty for others.
+std::optional<InitRule> state_rule(std::string_view name, const Shape& shape) {
+  InitRule rule;
+  if (name.ends_with(".a_log")) {
+    rule.form = shape.rank() == 2 ? InitRule::Form::column_rate : InitRule::Form::log_uniform_rate;
+    rule.low = 1, rule.high = 16;
+    rule.n_columns = shape[shape.rank() - 1];
+    return rule;
+  }
+  if (name.ends_with(".dt_bias") || name.ends_with(".w_dt.bias")) {
+    rule.form = InitRule::Form::step_bias;
+    rule.low = 0.001, rule.high = 0.1;
+    return rule;
+  }
+  if (name.ends_with(".mixer.skip")) return InitRule{1.0};
+  if (shape.rank() == 2 && (name.ends_with(".conv.weight") || name.ends_with("_conv.weight"))) {
+    return InitRule{0, 1 / std::sqrt(3.0 * static_cast<double>(shape[1]))};
+  }
+  return {};
+}
+
+/// Element `i` of a form that is not normal, from a number that is uniform between 0 and 1.
+double form_value(const InitRule& rule, std::uint64_t i, double u) {
+  switch (rule.form) {
+    case InitRule::Form::log_uniform_rate:
+      return math::log(rule.low + (rule.high - rule.low) * u);
+    case InitRule::Form::column_rate:
+      return math::log(static_cast<double>(i % static_cast<std::uint64_t>(rule.n_columns) + 1));
+    case InitRule::Form::step_bias: {
+      const double step = math::exp(math::log(rule.low) + u * (math::log(rule.high) - math::log(rule.low)));
+      return step + math::log(1 - math::exp(-step));
+    }
+    case InitRule::Form::normal:
+      break;
+  }
+  return 0;
+}
+
 double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
@@ -23,6 +62,7 @@ double normal_probability(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0
 InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::string_view name, const Shape& shape,
                    const InitOptions& options) {
   using Scheme = InitOptions::Scheme;
+  if (const std::optional<InitRule> rule = state_rule(name, shape)) return *rule;
   if (shape.rank() == 1) {
     if (is_factor(name)) return {1.0};
     if (name.ends_with(".xielu_alpha_p.weight")) return {0.2033823208110246};   // softplus: 0.8
@@ -49,7 +89,8 @@ InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::str
     return {0, 1 / std::sqrt(3.0 * static_cast<double>(cell.d_hidden)), cut};
   }
   if (is_normal) {
-    const bool writes = name.ends_with(".wo.weight") || name.ends_with(".w_down.weight");
+    const bool writes =
+        name.ends_with(".wo.weight") || name.ends_with(".w_down.weight") || name.ends_with(".w_out.weight");
     return {0, writes ? options.std / std::sqrt(2.0 * static_cast<double>(stack.n_layers())) : options.std};
   }
   if (name.ends_with("pos_embed.weight")) return {0, 0.02, cut};
@@ -58,7 +99,8 @@ InitRule init_rule(const ModelConfig& config, const NormsByName& norms, std::str
 
 void draw_initial(const InitRule& rule, std::uint64_t seed, std::uint64_t param, std::int64_t first,
                   std::span<float> out) {
-  if (rule.std == 0) return std::fill(out.begin(), out.end(), static_cast<float>(rule.mean));
+  if (rule.std == 0 && rule.form == InitRule::Form::normal)
+    return std::fill(out.begin(), out.end(), static_cast<float>(rule.mean));
   const double lowest = rule.cut > 0 ? normal_probability(-rule.cut) : 0;
   const double width = 1 - 2 * lowest;
   const auto key = std::array{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
@@ -70,6 +112,10 @@ void draw_initial(const InitRule& rule, std::uint64_t seed, std::uint64_t param,
                              key);
     for (std::uint64_t i = std::max(block * 4, begin); i < std::min(block * 4 + 4, end); ++i) {
       const double u = (static_cast<double>(bits[i % 4]) + 0.5) * 0x1p-32;
+      if (rule.form != InitRule::Form::normal) {
+        out[i - begin] = static_cast<float>(form_value(rule, i, u));
+        continue;
+      }
       out[i - begin] = static_cast<float>(rule.mean + rule.std * math::normal_quantile(lowest + width * u));
     }
   }

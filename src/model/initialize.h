@@ -7,6 +7,8 @@
 //   Scheme::glorot     matrices σ = √(2 / (in + out)), truncated at ±3σ (Glorot & Bengio 2010); positions σ = 0.02; the
 //                      embedding σ = 0.02 if it is tied, else 1; both truncated at ±3σ
 //   Scheme::by_config  normal if positions are learned, else glorot
+//   states             A uniform in 1 … 16 (Mamba: 1 … N by column), steps log-uniform in 0.001 … 0.1, D = 1;
+//                      convolutions U(±1 / √k) as torch.nn.Conv1d, here normal with its σ (Gu & Dao 2023)
 //   in every scheme    the embedding σ = 1 / s if it is scaled by s (Gemma: s = √d)
 //
 // The loss of an untrained model is ln V + var(logits) / 2, which is close to ln V unless the embedding is both scaled
@@ -27,11 +29,22 @@
 
 namespace vitrine {
 
-/// The normal distribution with `mean` and `std`, truncated at cut · std from the mean (0: not truncated).
+/// The normal distribution with `mean` and `std`, truncated at cut · std from the mean (0: not truncated); or another
+/// form, from `low` to `high`.
 struct InitRule {
+  enum class Form : std::uint8_t {
+    normal,
+    log_uniform_rate,  ///< log A of a rate A that is uniform.
+    step_bias,         ///< softplus⁻¹ of a step whose logarithm is uniform.
+    column_rate,       ///< log of the column's number from 1 on, of `n_columns`.
+  };
+
   double mean = 0;
   double std = 0;
   double cut = 0;
+  Form form = Form::normal;
+  double low = 0, high = 0;
+  std::int64_t n_columns = 1;
 };
 
 struct InitOptions {

@@ -40,7 +40,8 @@ struct TrainParam {
   std::optional<float> limit{};  ///< The optimizer keeps the elements within ± it.
 
   std::int64_t count() const { return shape.count(); }
-  bool decays() const { return shape.rank() >= 2; }  ///< Weight decay applies to matrices, not to gains and biases.
+  /// Weight decay applies to matrices, not to gains, biases and the rates of states.
+  bool decays() const { return shape.rank() >= 2 && !name.ends_with(".a_log"); }
 };
 
 class Trainable {

@@ -288,7 +288,7 @@ TEST(HostileValues, AreNamed) {
   expect_all_in(refusal_with("llama_mha", R"({"num_key_value_heads": 3})"), {"config.json]", "n_kv_heads"});
   expect_all_in(refusal_with("llama_mha", R"({"head_dim": 5})"), {"config.json]", "even"});
   expect_all_in(refusal_with("llama_mha", R"({"quantization_config": {}})"), {"config.json]", "quantization_config"});
-  expect_all_in(refusal_with("llama_mha", R"({"model_type": "mamba"})"), {"config.json]", "mamba", "llama"});
+  expect_all_in(refusal_with("llama_mha", R"({"model_type": "rwkv"})"), {"config.json]", "rwkv", "llama"});
   expect_all_in(refusal_with("llama_mha", R"({"model_type": null})"), {"config.json]", "model_type"});
   expect_all_in(refusal_with("llama_mha", R"({"architectures": ["LlamaForSequenceClassification"]})"),
                 {"config.json]", "LlamaForSequenceClassification"});

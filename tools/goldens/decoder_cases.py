@@ -195,7 +195,8 @@ class Case:
     tokens: int
     ablations: Mapping[str, float]
     published: bool = False  # write `config` itself as config.json, as an old release would have it
-    dtype: torch.dtype = torch.float32  # of the stored weights; the forward is always float32
+    dtype: torch.dtype = torch.float32  # of the stored weights
+    is_double: bool = False  # the forward and the gradients are float64, rounded to float32 when they are stored
     shard_size: str = "1GB"
     bare_names: bool = False  # GPT-2 without the "transformer." prefix and with its mask buffers
     positions: tuple[int, ...] = ()  # if given, store only the logits at these positions

@@ -8,33 +8,36 @@
 
 Each case folder holds a checkpoint as users have it (config.json and model.safetensors, or shards
 with an index) and these files:
-  golden.safetensors      the named sites of one forward by transformers, in float32 with eager attention
+  golden.safetensors      the named sites of one forward by transformers, in float32 with eager attention; of families
+                          with states in float64, rounded when they are stored
   gradients.safetensors   the mean loss of the same prompt and its gradient with respect to every parameter
   differences.json        central differences of that loss in float64, for a few elements of each tensor
-The model is always loaded back from the written files, so the goldens are transformers' values for exactly these files. The cases are in decoder_cases.py, the sites in
-sites.py, the gradients in gradients.py, the differences in differences.py;
+The model is always loaded back from the written files, so the goldens are transformers' values for exactly these files. The cases are in decoder_cases.py
+and state_cases.py, the sites in sites.py and mixers.py, the gradients in gradients.py, the differences in differences.py;
 `figures` adds figures.json to some of the folders. Needs torch, transformers, safetensors and numpy.
 """
 
-import copy
 import argparse
+import copy
 import filecmp
 import json
 import math
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import safetensors.torch
 import torch
 import transformers
-from goldens.decoder_cases import CASES, GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
-from goldens.differences import differences
+from goldens.decoder_cases import GAINS, NEUTRAL_SPREAD, QK_NORM_GAIN, Case
+from goldens.differences import InFloat64, differences, leave_angles
 from goldens.files import GOLDENS
 from goldens.gradients import gradients
 from goldens.sites import Sites, activation_slot, build_sites, record, weight_offset
+from goldens.state_cases import CASES
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
@@ -106,7 +109,7 @@ def randomize_corrections(model: PreTrainedModel, case: Case) -> None:
         if name.endswith("layer_scalar"):
             noise = random.standard_normal(buffer.shape, dtype=np.float32)
             buffer.copy_(1.0 + NEUTRAL_SPREAD * torch.from_numpy(noise))
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "feed_forward.expert_bias")):
             noise = random.standard_normal(buffer.shape, dtype=np.float32)
             buffer.copy_(NEUTRAL_SPREAD * torch.from_numpy(noise))
 
@@ -144,8 +147,8 @@ def write_bare_names(model: PreTrainedModel, path: Path) -> None:
 
 def load(case: Case, folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """The model as transformers reads it from the folder."""
-    # Its fast products of experts do not support float64.
-    ways = {"experts_implementation": "eager"} if dtype is torch.float64 else {}
+    # Its fast products of experts do not support float64, or rows that are not whole vectors.
+    ways = {"experts_implementation": "eager"} if dtype is torch.float64 or case.is_double else {}
     model = case.model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", **ways)
     return model.to(dtype).eval()  # some routers stay float32 otherwise
 
@@ -275,6 +278,24 @@ def forget_biases(model: PreTrainedModel) -> None:
             module.bias.data.zero_()
 
 
+def forget_convolutions(model: PreTrainedModel) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Conv1d):
+            module.weight.data[..., :-1].zero_()
+
+
+def forget_decay(model: PreTrainedModel) -> None:
+    for name, parameter in model.named_parameters():
+        if name.endswith("A_log"):
+            parameter.data.fill_(-30.0)
+
+
+def forget_skip(model: PreTrainedModel) -> None:
+    for name, parameter in model.named_parameters():
+        if name.endswith(".D"):
+            parameter.data.zero_()
+
+
 def forget_positions(model: PreTrainedModel) -> None:
     model.transformer.wpe.weight.data.zero_()
 
@@ -310,6 +331,9 @@ ABLATIONS: dict[str, Callable[[PreTrainedModel], None]] = {
     "biases": forget_biases,
     "positions": forget_positions,
     "norm_eps": assume_default_norm_eps,
+    "convolutions": forget_convolutions,
+    "decay": forget_decay,
+    "skip": forget_skip,
 }
 
 
@@ -319,7 +343,7 @@ def assert_sensitive(case: Case, folder: Path, ids: Tensor, logits: Tensor) -> N
         mistaken = load(case, folder)
         ABLATIONS[name](mistaken)
         with torch.no_grad():
-            change = (mistaken(ids[None]).logits[0] - logits).abs().max() / logits.abs().max()
+            change = (mistaken(ids[None], use_cache=False).logits[0] - logits.float()).abs().max() / logits.abs().max()
         assert change > demanded, f"{case.name}: {name} changes the logits by only {change:.2g}"
 
 
@@ -354,9 +378,13 @@ def statistics(sites: Sites) -> dict[str, float]:
         peaks.append(peak)
         uneven.append(peak * choices[choices > 2] > 2.0)
     allowed = [raw[scores.isfinite()] for raw, scores in zip(raws, masks, strict=True)]
-    return {
+    of_logits = {
         "max_logit": sites["hook_logits"].abs().max().item(),
         "logit_std": sites["unembed.hook_out"].std().item(),
+    }
+    if not peaks:
+        return of_logits
+    return of_logits | {
         "score_std": torch.cat(allowed).std().item(),
         "non_uniform": torch.cat(uneven).float().mean().item(),
         "one_hot": (torch.cat(peaks) > 0.99).float().mean().item(),
@@ -366,6 +394,8 @@ def statistics(sites: Sites) -> dict[str, float]:
 def assert_lively(case: Case, numbers: dict[str, float]) -> None:
     """Asserts that attention and logits have a scale at which mistakes are visible."""
     assert 1.0 < numbers["logit_std"] < 6.0, (case.name, numbers)
+    if "score_std" not in numbers:
+        return
     assert case.least_score_std < numbers["score_std"] < 5.0, (case.name, numbers)
     assert numbers["non_uniform"] > 0.5, (case.name, numbers)
     assert numbers["one_hot"] < 0.2, (case.name, numbers)
@@ -386,6 +416,18 @@ def selected(case: Case, sites: Sites) -> Sites:
     }
 
 
+@contextmanager
+def forward_of(case: Case, folder: Path) -> Iterator[PreTrainedModel]:
+    """The model of the written files; in a case of float64, functions do not round to float32 within this context."""
+    if not case.is_double:
+        yield load(case, folder)
+        return
+    model, mode = load(case, folder, torch.float64), InFloat64()
+    leave_angles(model, mode)
+    with mode:
+        yield model
+
+
 def metadata_of(case: Case) -> dict[str, str]:
     return {
         "case": case.name,
@@ -396,7 +438,9 @@ def metadata_of(case: Case) -> dict[str, str]:
 
 def make_gradients(case: Case, folder: Path) -> None:
     """Writes gradients.safetensors to the checkpoint's folder."""
-    tensors = gradients(load(case, folder), prompt(case))
+    with forward_of(case, folder) as model:
+        exact = gradients(model, prompt(case))
+    tensors = {name: value.float() for name, value in exact.items()}  # here, as InFloat64 knows no float32
     if case.bare_names:
         tensors = {name.removeprefix("transformer."): value for name, value in tensors.items()}
     write_tensors(folder / GRADIENTS_NAME, tensors, metadata_of(case))
@@ -424,14 +468,15 @@ def make_case(case: Case, folder: Path) -> dict[str, float]:
     written = write_checkpoint(case, folder)
     model, ids = load(case, folder), prompt(case)
     assert_loaded(written, model)
-    if hasattr(model.config, "rope_parameters"):
-        if model.config.rope_parameters.get("rope_type") == "llama3":
-            assert_rope_bands(model)
-    sites = build_sites(model, case.layout, ids, record(model, ids))
+    if (getattr(model.config, "rope_parameters", None) or {}).get("rope_type") == "llama3":
+        assert_rope_bands(model)
+    with forward_of(case, folder) as runs:
+        sites = build_sites(runs, case.layout, ids, record(runs, ids))
     numbers = statistics(sites)
     assert_lively(case, numbers)
     assert_sensitive(case, folder, ids, sites["hook_logits"])
-    write_tensors(folder / GOLDEN_NAME, selected(case, sites), metadata_of(case))
+    rounded = {name: value.float() for name, value in selected(case, sites).items()}
+    write_tensors(folder / GOLDEN_NAME, rounded, metadata_of(case))
     make_gradients(case, folder)
     make_differences(case, folder)
     return numbers | {"bytes": sum(path.stat().st_size for path in folder.iterdir())}
@@ -468,13 +513,13 @@ def compare(made: Path, committed: Path) -> str:
 def print_table(rows: dict[str, dict[str, float]]) -> None:
     """One line per case: its size and statistics."""
     heads = f"{'bytes':>9}{'max|logit|':>12}{'score std':>11}{'non-uniform':>13}{'one-hot':>9}"
-    print(f"{'case':24}{heads}")
+    print(f"{'case':26}{heads}")
     for name, row in rows.items():
-        print(
-            f"{name:24}{row['bytes']:9d}{row['max_logit']:12.2f}{row['score_std']:11.2f}"
-            f"{row['non_uniform']:13.2f}{row['one_hot']:9.2f}"
+        of_attention = "".join(
+            f"{row[key]:{width}.2f}" for key, width in (("score_std", 11), ("non_uniform", 13), ("one_hot", 9)) if key in row
         )
-    print(f"{'total':24}{sum(row['bytes'] for row in rows.values()):9d}")
+        print(f"{name:26}{row['bytes']:9d}{row['max_logit']:12.2f}{of_attention}")
+    print(f"{'total':26}{sum(row['bytes'] for row in rows.values()):9d}")
 
 
 def arguments() -> argparse.Namespace:
@@ -500,7 +545,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     if options.list:
-        print("\n".join(f"{case.name:24}{case.proves}" for case in CASES))
+        print("\n".join(f"{case.name:26}{case.proves}" for case in CASES))
         return
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -42,7 +42,7 @@ class InFloat64(TorchFunctionMode):
 def leave_angles(model: PreTrainedModel, mode: InFloat64) -> None:
     """RoPE's angles are float32 by definition."""
     for name, module in model.named_modules():
-        if not name.endswith(("rotary_emb", "rotary_emb_local")):
+        if not name.endswith(("rotary_emb", "rotary_emb_local", "pos_emb")):
             continue
 
         def forward(*args, _inner=module.forward, **kwargs):

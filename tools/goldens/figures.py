@@ -25,8 +25,8 @@ import sentencepiece
 import torch
 from torch.nn.functional import cross_entropy, silu
 from torch.utils.flop_counter import FlopCounterMode
-from goldens.decoder_cases import CASES
 from goldens.files import GOLDENS
+from goldens.state_cases import CASES
 from transformers import AutoConfig, AutoModelForCausalLM
 
 OUT = GOLDENS / "figures.json"

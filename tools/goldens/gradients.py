@@ -29,12 +29,12 @@ def clear_padding(model: PreTrainedModel) -> None:
 def is_buffer(name: str) -> bool:
     """A tensor of the file that has no gradient."""
     return name.endswith(
-        ("e_score_correction_bias", "layer_scalar", "act_fn.beta", "act_fn.eps", "mlp.expert_bias")
+        ("e_score_correction_bias", "layer_scalar", "act_fn.beta", "act_fn.eps", "mlp.expert_bias", "feed_forward.expert_bias")
     )
 
 
 def gradients(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
-    """The gradients by name, and `loss` [1]; all float32. Overwrites the model's weights."""
+    """The gradients by name, and `loss` [1]. Overwrites the model's weights."""
     clear_padding(model)
     loss = mean_loss(model, ids)
     model.zero_grad()

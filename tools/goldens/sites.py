@@ -9,21 +9,18 @@ returned.
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
 import torch
+from goldens.mixers import Scans, mixer_of, mixer_sites, observe_scans
+from goldens.values import Sites, assert_close
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-TOLERANCE = 5e-6  # of recomputed values, relative to the largest magnitude in the tensor
-
 ROTATES_ALONE = ("GPTJForCausalLM", "CodeGenForCausalLM")  # first k, then q, [1, T, heads, elements]
 ROTATES_Q_FIRST = ("Gemma3nForCausalLM", "Gemma4ForCausalLM")  # then k, unless it is that of an earlier layer
-
-Sites = dict[str, Tensor]
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -52,6 +49,7 @@ class Layout:
     parallel: bool = False
     norms_sum: bool = False  # ln1 and ln2 follow the residual sums
     mlp_adds: bool = False  # the MLP's module adds the stream to its result
+    has_states: bool = False  # a block's parts are found by their names: they differ from layer to layer
 
 
 LLAMA = Layout(
@@ -92,21 +90,14 @@ class Record:
     second_inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
     routed: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
-    attention: list[AttentionCall] = field(default_factory=list)
+    attention: list[AttentionCall] | dict[int, AttentionCall] = field(default_factory=list)  # by layer
+    scans: Scans = field(default_factory=Scans)  # of layers with a state, as far as build_sites() has not taken them
     first_calls: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # input and output
     streams: dict[str, Tensor] = field(default_factory=dict)  # [T, n, d]; what blocks made of the active one [T, d]
     before_rotation: dict[int, tuple[Tensor, Tensor | None]] = field(default_factory=dict)  # by layer
     rotated: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     logits: Tensor | None = None
     loss: Tensor | None = None
-
-
-def assert_close(got: Tensor, want: Tensor, what: str) -> None:
-    """Asserts that the recomputed value equals the captured one up to the rounding of float32."""
-    assert got.shape == want.shape, f"{what}: shape {tuple(got.shape)} != {tuple(want.shape)}"
-    error = (got - want).abs().max().item()
-    bound = TOLERANCE * max(1.0, want.abs().max().item())
-    assert error <= bound, f"{what}: recomputed value is off by {error:.3g} (allowed {bound:.3g})"
 
 
 def record(model: PreTrainedModel, ids: Tensor) -> Record:
@@ -138,6 +129,7 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
                 observer = _query_first_observer
             observed.enter_context(patch.object(family, "apply_rotary_pos_emb", observer(seen, rotate)))
         _observe_streams(seen, model, observed)
+        observe_scans(family, seen.scans, observed)
         if hasattr(family, "apply_rotary_emb"):  # Llama 4: tokens before heads
             observed.enter_context(
                 patch.object(family, "apply_rotary_emb", _rotary_observer(seen, family.apply_rotary_emb, True))
@@ -146,7 +138,8 @@ def record(model: PreTrainedModel, ids: Tensor) -> Record:
             result = model(ids[None], labels=ids[None], use_cache=False)
     logits = result.prediction_logits if hasattr(result, "prediction_logits") else result.logits
     seen.logits, seen.loss = logits[0], result.loss
-    assert len(seen.attention) == model.config.num_hidden_layers, "attention was not observed"
+    if not seen.scans.convolutions:
+        assert len(seen.attention) == model.config.num_hidden_layers, "attention was not observed"
     return seen
 
 
@@ -356,6 +349,8 @@ def _query_first_observer(seen: Record, rotate):
 
 def build_sites(model: PreTrainedModel, layout: Layout, ids: Tensor, seen: Record) -> Sites:
     """All sites of the forward, in the order in which it computes them."""
+    if seen.scans.convolutions:
+        place_attention(model, layout, seen)
     sites: Sites = {"hook_tokens": ids.float()}
     scale = getattr(model.config, "embedding_multiplier", 1.0)
     if getattr(model.config, "mup_enabled", False):
@@ -393,6 +388,8 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
     def norm(site: str, name: str) -> Sites:
         return norm_sites(model, seen, f"{block}.{name}", site)
 
+    if layout.has_states:
+        return hybrid_block_sites(model, layout, seen, layer)
     resid_pre = seen.inputs[block]
     sites: Sites = {"hook_resid_pre": resid_pre}
     if seen.streams:
@@ -444,6 +441,115 @@ def block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int
     resid_post = sites["hook_resid_post"] = seen.outputs[block]
     scalar = getattr(model.get_submodule(block), "layer_scalar", 1.0)
     assert_close((resid_pre + added) * scalar, resid_post, f"{block}: residual after the block")
+    return sites
+
+
+def attention_of(block: nn.Module) -> str | None:
+    """The name of the block's attention; None if it has none."""
+    names = (name for name, module in block.named_children() if type(module).__name__.endswith("Attention"))
+    return next((name for name in names if not hasattr(block.get_submodule(name), "conv1d")), None)
+
+
+def place_attention(model: PreTrainedModel, layout: Layout, seen: Record) -> None:
+    """Gives the calls of attention the numbers of their layers."""
+    blocks = model.get_submodule(layout.blocks)
+    layers = [layer for layer, block in enumerate(blocks) if attention_of(block)]
+    seen.attention = dict(zip(layers, seen.attention, strict=True))
+    seen.before_rotation = {layers[i]: value for i, value in seen.before_rotation.items()}
+    seen.rotated = {layers[i]: value for i, value in seen.rotated.items()}
+    for layer in layers:  # Qwen's queries and output gates are one projection
+        name = f"{layout.blocks}.{layer}.self_attn"
+        heads, size = seen.attention[layer].z.shape[1:]
+        both = seen.outputs.get(f"{name}.q_proj")
+        if both is not None and both.shape[1] == 2 * heads * size and f"{name}.kv_a_layernorm" not in seen.outputs:
+            q, gate = both.view(-1, heads, 2 * size).chunk(2, dim=-1)
+            seen.outputs[f"{name}.q_proj"], seen.outputs[f"{name}.gate_proj"] = q.flatten(1), gate.flatten(1)
+
+
+def hybrid_block_sites(model: PreTrainedModel, layout: Layout, seen: Record, layer: int) -> Sites:
+    """The sites of a block of a family with states: of a mixer with a state, attention, an FFN, or some of them."""
+    block = f"{layout.blocks}.{layer}"
+    module = model.get_submodule(block)
+
+    def norm(site: str, *names: str) -> Sites:
+        own = next((name for name in names if f"{block}.{name}" in seen.outputs), None)
+        return norm_sites(model, seen, f"{block}.{own}", site) if own else {}
+
+    stream = seen.inputs[block]
+    sites: Sites = {"hook_resid_pre": stream}
+    scale = residual_scale(model.config)
+    norms_after = "post_feedforward_layernorm" in dict(module.named_children())
+    mixer, attention = mixer_of(module), attention_of(module)
+    added = torch.zeros_like(stream)
+    if mixer or attention:
+        sites |= norm("ln1", "input_layernorm", "operator_norm", "norm")
+    if mixer:
+        name, slot = mixer
+        own = mixer_sites(module.get_submodule(name), slot, seen.outputs, f"{block}.{name}", seen.scans)
+        factor = getattr(module, "ssm_out_multiplier", 1.0)
+        out = own[f"{slot}.hook_out"] * factor * scale
+        sites |= {f"{slot}.hook_in": sites["ln1.hook_out"]} | own | {"hook_mixer_out": out}
+        added = added + out
+    if attention:
+        proj = next(n for n in ("o_proj", "out_proj") if f"{block}.{attention}.{n}" in seen.outputs)
+        normed = [f"{attention}.{letter}_layernorm" for letter in "qk"]
+        names = dict(zip(("q_norm", "k_norm"), normed)) if f"{block}.{normed[0]}" in seen.outputs else {}
+        sites |= attention_sites(model, replace(layout, attn_proj=f"{attention}.{proj}", **names), seen, layer)
+        out = sites["attn.hook_out"] * getattr(module, "attn_out_multiplier", 1.0) * scale
+        if norms_after:
+            sites |= norm("ln1_post", "post_attention_layernorm")
+            out = sites["ln1_post.hook_out"]
+        sites["hook_attn_out"] = out
+        added = added + out
+    children = dict(module.named_children())
+    ffn = next((n for n in ("mlp", "feed_forward", "block_sparse_moe", "shared_mlp") if n in children), None)
+    if ffn and (mixer or attention):
+        stream = stream + added
+        sites["hook_resid_mid"], added = stream, torch.zeros_like(stream)
+    elif not (mixer or attention):
+        ffn = "mixer"
+    if ffn:
+        if not norms_after:
+            after = ("pre_ff_layernorm", "ffn_norm", "post_attention_layernorm")
+            sites |= norm("ln2", *(after if mixer or attention else ("norm",)))
+        has_experts = hasattr(module.get_submodule(ffn), "experts")
+        own = moe_sites if has_experts else dense_sites
+        sites |= own(model, replace(layout, mlp=ffn), seen, block)
+        out = sites["mlp.hook_out"] * scale
+        if norms_after:
+            sites |= norm("ln2_post", "post_feedforward_layernorm")
+            out = sites["ln2_post.hook_out"]
+        sites["hook_mlp_out"] = added = out
+    sites["hook_resid_post"] = seen.outputs[block]
+    assert_close(stream + added, sites["hook_resid_post"], f"{block}: residual after the block")
+    return sites
+
+
+def dense_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) -> Sites:
+    """An FFN whose projections are found by their names."""
+    name = f"{block}.{layout.mlp}"
+    mlp = model.get_submodule(name)
+    parts = dict(mlp.named_children())
+    pre_scale, out_scale = getattr(mlp, "gate_multiplier", 1.0), getattr(mlp, "down_multiplier", 1.0)
+    if "input_linear" in parts:
+        (pre, up), down = seen.outputs[f"{name}.input_linear"].chunk(2, dim=-1), "output_linear"
+    else:
+        names = ("w1", "w3", "w2") if "w1" in parts else ("gate_proj", "up_proj", "down_proj")
+        pre, up = (seen.outputs.get(f"{name}.{part}") for part in names[:2])
+        down = names[2]
+        if pre is None:  # without a gate
+            pre, up = up, None
+    pre = pre * pre_scale
+    slot = next((slot for slot in ("act_fn", "activation") if hasattr(mlp, slot)), None)
+    post = (getattr(mlp, slot) if slot else nn.functional.silu)(pre)
+    sites: Sites = {"mlp.hook_pre": pre}
+    if up is not None:
+        sites["mlp.hook_pre_linear"] = up
+        post = post * up
+    sites["mlp.hook_post"] = seen.inputs[f"{name}.{down}"]
+    sites["mlp.hook_out"] = seen.outputs[f"{name}.{down}"] * out_scale
+    assert_close(post, sites["mlp.hook_post"], f"{name}: activation")
+    assert_close(sites["mlp.hook_out"], seen.outputs[name], f"{name}: output")
     return sites
 
 
@@ -502,6 +608,8 @@ def norm_sites(model: PreTrainedModel, seen: Record, name: str, site: str) -> Si
 def weight_offset(norm: nn.Module) -> float:
     """1 if the norm stores the difference of its weight from one."""
     kind = type(norm).__name__
+    if kind in ("Qwen3NextRMSNorm", "Qwen3_5RMSNorm", "Qwen3_5MoeRMSNorm"):
+        return 1.0
     return 1.0 if ("Gemma" in kind and not any(name in kind for name in ("Gemma3n", "Gemma4"))) or "1P" in kind else 0.0
 
 
@@ -738,7 +846,7 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     is_softmax = type(router).__name__.startswith(("DeepseekV2", "Mistral4"))
     is_grouped = hasattr(router, "num_group")
     is_sigmoid = is_input or (is_grouped and not is_softmax)
-    is_sigmoid = is_sigmoid or any(family in type(router).__name__ for family in ("MiniMaxM2", "Afmoe"))
+    is_sigmoid = is_sigmoid or any(family in type(router).__name__ for family in ("MiniMaxM2", "Afmoe", "Lfm2Moe"))
     scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
     if corrections or is_sigmoid or is_grouped:  # the choice is by another number than the weight, and some leave it unsorted
         order = (scores + sum(corrections, torch.zeros(())).flatten()).gather(1, chosen).argsort(-1, descending=True)
@@ -752,26 +860,28 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
         "mlp.hook_expert_weights": weights,
         "mlp.hook_expert_indices": chosen.float(),
     }
-    total = torch.zeros_like(x)
+    read = seen.outputs.get(f"{name}.fc1_latent_proj", x)  # Nemotron-H's experts may read a smaller vector
+    total = torch.zeros_like(read)
     for expert in range(logits.shape[1]):
         tokens, ranks = torch.where(chosen == expert)
         if len(tokens) == 0:
             continue
         share = shares[tokens, ranks, None]
-        gate, up, post, out = expert_values(mlp.experts, expert, x[tokens] * (share if is_input else 1.0))
+        gate, up, post, out = expert_values(mlp.experts, expert, read[tokens] * (share if is_input else 1.0))
         values = {"tokens": tokens.float(), "gate": gate, "pre": up, "post": post, "out": out}
-        sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items()}
+        sites |= {f"mlp.experts.{expert}.hook_{key}": value for key, value in values.items() if value is not None}
         total.index_add_(0, tokens, out if is_input else out * share)
+    total = getattr(mlp, "fc2_latent_proj", nn.Identity())(total)
     shared = next((s for s in ("shared_expert", "shared_experts", "shared_mlp") if hasattr(mlp, s)), None)
     if shared:
         inner = f"{name}.{shared}"
         values = {
-            "gate": seen.outputs[f"{inner}.gate_proj"],
+            "gate": seen.outputs.get(f"{inner}.gate_proj"),
             "pre": seen.outputs[f"{inner}.up_proj"],
             "post": seen.inputs[f"{inner}.down_proj"],
             "out": seen.outputs[f"{inner}.down_proj"],
         }
-        sites |= {f"mlp.experts.shared.hook_{key}": value for key, value in values.items()}
+        sites |= {f"mlp.experts.shared.hook_{key}": value for key, value in values.items() if value is not None}
         is_gated = hasattr(mlp, "shared_expert_gate")
         gate = torch.sigmoid(x @ mlp.shared_expert_gate.weight.T) if is_gated else 1.0
         total = total + values["out"] * gate
@@ -788,9 +898,13 @@ def moe_sites(model: PreTrainedModel, layout: Layout, seen: Record, block: str) 
     return sites
 
 
-def expert_values(experts: nn.Module, expert: int, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gate, up, their product and the output of one expert."""
+def expert_values(experts: nn.Module, expert: int, x: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor]:
+    """Gate, up, their product and the output of one expert; without a gate None, and the activation of up."""
     kind = type(experts).__name__
+    if not hasattr(experts, "gate_up_proj"):
+        up = x @ experts.up_proj[expert].T
+        post = experts.act_fn(up)
+        return None, up, post, post @ experts.down_proj[expert].T
     if kind == "GptOssExperts":
         both = x @ experts.gate_up_proj[expert] + experts.gate_up_proj_bias[expert]
         post = experts._apply_gate(both)
@@ -842,6 +956,7 @@ def head_sites(model: PreTrainedModel, layout: Layout, seen: Record, ids: Tensor
     sites["unembed.hook_out"] = raw
     softcap = getattr(model.config, "final_logit_softcapping", None)
     scale = (getattr(model.config, "logit_scale", None) or 1.0) / getattr(model.config, "logits_scaling", 1.0)
+    scale *= getattr(model.config, "lm_head_multiplier", 1.0)
     assert softcap is None or scale == 1.0
     logits = raw * scale if softcap is None else torch.tanh(raw / softcap) * softcap
     loss = nn.functional.cross_entropy(seen.logits[:-1], ids[1:], reduction="none")

@@ -16,8 +16,10 @@ namespace {
 constexpr std::uint64_t kStream = std::uint64_t{0x6C6F7261} << 32;  // "lora"
 
 constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-    {"q", ".wq.weight"},        {"k", ".wk.weight"},    {"v", ".wv.weight"},       {"o", ".wo.weight"},
-    {"gate", ".w_gate.weight"}, {"up", ".w_up.weight"}, {"down", ".w_down.weight"}};
+    {"q", ".wq.weight"},        {"k", ".wk.weight"},
+    {"v", ".wv.weight"},        {"o", ".wo.weight"},
+    {"gate", ".w_gate.weight"}, {"up", ".w_up.weight"},
+    {"down", ".w_down.weight"}, {"ssm", ""}};  // all matrices of mixers with a state
 
 /// The gate of per-layer embeddings is not that of an FFN, and is chosen by its module's name alone.
 constexpr std::string_view kPerLayerGate = ".ple.w_gate.weight";
@@ -29,6 +31,9 @@ bool selects(const std::string& target, const AdapterPlace& place) {
       std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == target; });
   if (word == std::end(kWords)) return false;
   const auto is_named = [&](const std::string& name) {
+    if (target == "ssm") return is_of_state(name);
+    if (is_of_state(name)) return false;
+    if (name.ends_with(".attn.w_gate.weight") && place.ours.size() > 1) return false;  // in the module of the queries
     return name.ends_with(word->second) && !name.ends_with(kPerLayerGate);
   };
   return std::any_of(place.ours.begin(), place.ours.end(), is_named);

@@ -101,11 +101,24 @@ class Lister {
 
 }  // namespace
 
+bool is_of_state(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".w_in", ".w_out",    ".w_x",      ".w_dt", ".w_qkv", ".w_qkvz",
+                                           ".w_ba", ".wq",       ".wk",       ".wv",   ".wo",    ".w_z",
+                                           ".w_a",  ".w_z_down", ".w_a_down", ".w_b"};
+  const auto is_in = [&](std::string_view slot) { return name.find(slot) != std::string_view::npos; };
+  if (!is_in(".mixer.") && !is_in(".linear_attn.") && !is_in(".conv.")) return false;
+  constexpr std::string_view kWeight = ".weight";
+  return std::any_of(std::begin(kEndings), std::end(kEndings), [&](std::string_view end) {
+    return name.ends_with(kWeight) && name.substr(0, name.size() - kWeight.size()).ends_with(end);
+  });
+}
+
 bool is_adaptable(std::string_view name) {
   constexpr std::string_view kEndings[] = {
       ".wq.weight",          ".wk.weight",     ".wv.weight",     ".wo.weight",          ".w_gate.weight",
       ".w_up.weight",        ".w_down.weight", ".router.weight", ".shared_gate.weight", "head.dense.weight",
       "pooler.dense.weight", ".wq_a.weight",   ".wq_b.weight",   ".wkv_a.weight",       ".wkv_b.weight"};
+  if (is_of_state(name)) return true;
   if (name == "unembed.weight" || name == "nsp_head.weight" || name.ends_with("proj.weight")) return true;
   return std::any_of(std::begin(kEndings), std::end(kEndings),
                      [&](std::string_view end) { return name.ends_with(end); }) ||

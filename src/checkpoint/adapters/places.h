@@ -38,5 +38,7 @@ std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat for
 
 /// Whether an adapter can change a parameter: the weight of a linear map.
 bool is_adaptable(std::string_view name);
+/// Whether a parameter is a matrix of a mixer with a state that an adapter can change: not a convolution.
+bool is_of_state(std::string_view name);
 
 }  // namespace vitrine

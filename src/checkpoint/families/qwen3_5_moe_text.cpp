@@ -16,7 +16,6 @@ ModelConfig read_qwen3_5_moe(ConfigReader& c) {
 
 Family qwen3_5_moe_text_family() {
   Family family = decoder_family("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", read_qwen3_5_moe);
-  family.prefixes.insert(family.prefixes.begin(), "model.language_model.");
   add_experts(family);
   add_stacked_experts(family, "{p}layers.{l}.mlp.experts.gate_up_proj", "{p}layers.{l}.mlp.experts.down_proj");
   add_qwen_shared_expert(family);

@@ -8,7 +8,6 @@ Family qwen3_5_text_family() {
   Family family = decoder_family("qwen3_5_text", "Qwen3_5ForCausalLM", [](ConfigReader& c) {
     return read_qwen_hybrid(c, DeltaNetConfig::Projections::joined);
   });
-  family.prefixes.insert(family.prefixes.begin(), "model.language_model.");
   add_gated_queries(family);
   add_qwen3_5_delta_net(family);
   return family;

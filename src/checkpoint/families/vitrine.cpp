@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 #include "checkpoint/own_config.h"
+#include "checkpoint/own_mixers.h"
 #include "checkpoint/read_fields.h"
 
 namespace vitrine {
@@ -48,8 +49,10 @@ const RecurrentConfig kAttending = [] {
 const OwnKey kLayerCount{"n_layers", "", "number of layers"};
 const OwnKey kLayers{"layers",
                      "",
-                     "what a layer is: a Transformer's block, a recurrent layer, or a dense one",
+                     "what a layer is: a Transformer's block, a recurrent layer, or a dense one; or a list, which is "
+                     "repeated, of attention and mixers with a state: delta, kda, mamba, mamba2, conv",
                      {"attention", "rnn", "gru", "lstm", "dense"}};
+const OwnKey kExpand{"expand", "2", "channels of Mamba and Mamba-2 in units of `d_model`"};
 const OwnKey kEmbeddingNorm{"embedding_norm", "false", sentence_of(EmbeddingConfig(), "embedding_norm")};
 const OwnKey kPositions{"positions",
                         "`\"rope\"`; `\"none\"` without attention",
@@ -216,6 +219,30 @@ BlockConfig read_transformer_block(ConfigReader& c, StackConfig& stack, const No
   return block;
 }
 
+/// A block of a mixer with a state, and an FFN if its width is given.
+BlockConfig read_mixer_block(ConfigReader& c, StackConfig& stack, const NormConfig& norm) {
+  BlockConfig block{{{ConvConfig(), {norm}}}};
+  if (c.has("d_ff")) block.sublayers.push_back({read_ffn(c), {norm}});
+  for (Sublayer& sublayer : block.sublayers) read_fields(c, sublayer);
+  if (c.flag_or(kFinalNorm.name, true)) stack.final_norm = norm;
+  read_positions(c, stack, nullptr);
+  return block;
+}
+
+/// Blocks of attention and of mixers with a state, as the words say.
+void read_mixers(ConfigReader& c, StackConfig& stack, const std::vector<std::string>& words, const NormConfig& norm,
+                 std::size_t n_layers, Place as) {
+  if (as != Place::alone) throw Unsupported(c.where(), "layers: mixers with a state, and an encoder");
+  const std::vector<std::string> all = repeated_words(c, words, n_layers);
+  const bool attends = std::find(all.begin(), all.end(), "attention") != all.end();
+  stack.blocks.assign(n_layers,
+                      attends ? read_transformer_block(c, stack, norm, as) : read_mixer_block(c, stack, norm));
+  if (attends) read_window(c, stack.blocks);
+  for (std::size_t i = 0; i < n_layers; ++i) {
+    if (all[i] != "attention") stack.blocks[i].sublayers.front().what = read_own_mixer(c, all[i], stack, norm);
+  }
+}
+
 /// A recurrent layer, or a dense one.
 LayerConfig read_layer(ConfigReader& c, StackConfig& stack, std::size_t kind, Place as) {
   if (kind == 4) {
@@ -243,9 +270,13 @@ StackConfig read_stack(ConfigReader& c, Place as) {
   StackConfig stack;
   read_fields(c, stack);
   const NormConfig norm = read_norm(c);
-  const std::size_t kind = choice(c, kLayers);
+  const std::vector<std::string> words = c.texts_or_one(kLayers.name);
+  const bool has_mixers = words.size() > 1 || (words.size() == 1 && is_own_mixer(words.front()));
+  const std::size_t kind = has_mixers ? 0 : choice(c, kLayers);
   const std::int64_t n_layers = c.size(kLayerCount.name, kMaxLayers);
-  if (kind == 0) {
+  if (has_mixers) {
+    read_mixers(c, stack, words, norm, static_cast<std::size_t>(n_layers), as);
+  } else if (kind == 0) {
     stack.blocks.assign(static_cast<std::size_t>(n_layers), read_transformer_block(c, stack, norm, as));
     read_window(c, stack.blocks);
   } else {
@@ -373,6 +404,12 @@ std::vector<OwnKeySection> own_config_keys() {
   rows.add(kSharedWidth);
   rows.add(moe.router, "router");
   sections.push_back({"Blocks of attention", rows.take()});
+  rows.add(DeltaNetConfig());
+  rows.add(kExpand);
+  rows.add(MambaConfig());
+  rows.add(Mamba2Config());
+  rows.add(ConvConfig());
+  sections.push_back({"Mixers with a state", rows.take()});
   rows.add(RecurrentConfig());
   rows.add(kRnnActivation);
   PerceptronConfig dense;

@@ -216,6 +216,12 @@ std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
   return value->get<std::vector<std::string>>();
 }
 
+std::vector<std::string> ConfigReader::texts_or_one(std::string_view key) {
+  const Json* value = find(key);
+  if (value != nullptr && value->is_string()) return {value->get<std::string>()};
+  return texts_or_empty(key);
+}
+
 std::vector<std::string> ConfigReader::repeated_texts_or_empty(std::string_view key, std::size_t most) {
   const Json* value = find(key);
   if (value == nullptr) return {};

@@ -110,6 +110,7 @@ void rename_tensors(const Family& family, StoredTensors& tensors) {
   for (const auto& [early, known] : found) {
     auto node = tensors.all.extract(early);
     node.key() = known;
+    if (node.mapped().name.empty()) node.mapped().name = early;
     if (!tensors.all.insert(std::move(node)).inserted) {
       throw BadCheckpoint(tensors.where, "tensors {} and {} hold the same parameter", early, known);
     }

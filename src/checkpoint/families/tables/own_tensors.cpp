@@ -1,5 +1,6 @@
 // The names of the tensors of own models (model_type "vitrine").
 #include "checkpoint/own_config.h"
+#include "checkpoint/own_mixers.h"
 
 namespace vitrine {
 
@@ -28,6 +29,12 @@ std::span<const std::string> own_tensor_names() {
       for (const char* own : {"dense.{l}", "attn.query", "attn.key", "attn.v", "bridge.{l}", "bridge_c.{l}"}) {
         all.push_back(stack + own);
       }
+      for (const char* own :
+           {"w_qkv", "wq", "wk", "wv", "w_z", "w_z_down", "w_a", "w_a_down", "w_b", "conv", "norm", "wo"}) {
+        all.push_back(block + "linear_attn." + own);
+      }
+      for (const char* own : {"w_in", "conv", "w_x", "w_dt", "norm", "w_out"}) all.push_back(block + "mixer." + own);
+      for (const char* own : {"w_in", "conv", "w_out"}) all.push_back(block + "conv." + own);
       all.push_back(block + "mlp.router");
       all.push_back(block + "mlp.correction");
       all.push_back(block + "mlp.shared_gate");
@@ -44,6 +51,8 @@ std::span<const std::string> own_cell_names() {
       for (const char* own : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
         for (const char* direction : {"", "_reverse"}) all.push_back(stack + "rnn." + own + "_l{l}" + direction);
       }
+      const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
+      for (const std::string_view own : kOwnStateNames) all.push_back(block + std::string(own));
     }
     return all;
   }();

@@ -31,7 +31,7 @@ struct ConvConfig {
 
 template <ConfigOf<ConvConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
-  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included"}, c.width);
+  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included", "4"}, c.width);
   visit(Field{"n_conv_channels", "of the convolution", {}, false}, c.channels);
   visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.bias);
 }

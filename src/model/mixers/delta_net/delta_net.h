@@ -77,7 +77,7 @@ void for_each_field(C& c, Visit&& visit) {
         c.n_key_heads);
   visit(Field{"state_key_dim", "elements of a head's key, the rows of its state", "`head_dim`"}, c.key_dim);
   visit(Field{"state_value_dim", "elements of a head's value, the columns of its state", "`head_dim`"}, c.value_dim);
-  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included"}, c.width);
+  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included", "4"}, c.width);
   visit(Field{"state_projections", "how the projections are stored", {}, false}, c.projections);
   visit(Field{"decay_by_channel", "a decay for each row of a state (KDA)", {}, false}, c.decay_by_channel);
   visit(Field{"gate_rank", "of the maps to the decay and to the gate", {}, false}, c.gate_rank);

@@ -50,9 +50,11 @@ struct MambaConfig {
 template <ConfigOf<MambaConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"d_inner", "channels of Mamba", "`expand` · `d_model`"}, c.channels);
-  visit(Field{"d_state", "numbers that a channel of Mamba, or an element of a head of Mamba-2, remembers"}, c.d_state);
+  visit(Field{"d_state", "numbers that a channel of Mamba, or an element of a head of Mamba-2, remembers",
+              "16; 128 of Mamba-2"},
+        c.d_state);
   visit(Field{"dt_rank", "of the map to the steps of Mamba", "`d_model` / 16"}, c.dt_rank);
-  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included"}, c.width);
+  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included", "4"}, c.width);
   visit(Field{"mixer_activation", "after the convolution, and of the gate", {}, false}, c.activation);
   visit(Field{"conv_bias", "a bias of the convolution"}, c.conv_bias);
   visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.bias);

@@ -76,11 +76,13 @@ template <ConfigOf<Mamba2Config> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"n_state_heads", "heads of a state, and of values", "`n_heads`"}, c.n_heads);
   visit(Field{"state_value_dim", "elements of a head's value, the columns of its state", "`head_dim`"}, c.head_dim);
-  visit(Field{"d_state", "numbers that a channel of Mamba, or an element of a head of Mamba-2, remembers"}, c.d_state);
+  visit(Field{"d_state", "numbers that a channel of Mamba, or an element of a head of Mamba-2, remembers",
+              "16; 128 of Mamba-2"},
+        c.d_state);
   visit(Field{"n_state_groups", "heads of queries and keys of a delta net; groups of B and C of Mamba-2",
               "`n_state_heads`, or 1"},
         c.n_groups);
-  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included"}, c.width);
+  visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included", "4"}, c.width);
   visit(Field{"mixer_activation", "after the convolution, and of the gate", {}, false}, c.activation);
   visit(Field{"conv_bias", "a bias of the convolution"}, c.conv_bias);
   visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.in_bias);
