@@ -197,13 +197,39 @@ void KvCache::put(std::byte* block, const KvPlace& place, std::int64_t slot, con
 void KvCache::append(int layer_index, const KvBatch& keys, const KvBatch& values, std::int64_t count) {
   reserve(count);
   const KvLayer& layer = kv_layer(layer_index);
+  store(layer, layer.keys, length_, keys, count);
+  if (!layer.one_row) store(layer, layer.values, length_, values, count);
+}
+
+/// Copies the rows of `count` positions from `first` on, whose blocks the cache has.
+void KvCache::store(const KvLayer& layer, const KvPlace& place, std::int64_t first, const KvBatch& batch,
+                    std::int64_t count) {
   const KvGroup& group = groups_[layer.group];
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t slot = (length_ + i) % block_length_;
-    std::byte* const block = group.blocks[static_cast<std::size_t>((length_ + i) / block_length_)].get();
-    put(block, layer.keys, slot, keys, layer.n_kv_heads, i);
-    if (!layer.one_row) put(block, layer.values, slot, values, layer.n_kv_heads, i);
+    std::byte* const block = group.blocks[static_cast<std::size_t>((first + i) / block_length_)].get();
+    put(block, place, (first + i) % block_length_, batch, layer.n_kv_heads, i);
   }
+}
+
+void KvCache::begin(std::int64_t length) {
+  if (length_ > 0 || length < 0) throw InternalError("kv_cache", "expected an empty cache to begin after {}", length);
+  for (KvGroup& group : groups_) {
+    group.blocks.assign(static_cast<std::size_t>(group.first_kept(length) / block_length_), nullptr);
+  }
+  reserve(length);
+  length_ = length;
+}
+
+void KvCache::set_past_keys(int layer_index, const KvBatch& keys) {
+  const KvLayer& layer = kv_layer(layer_index);
+  const std::int64_t first = groups_[layer.group].first_kept(length_);
+  store(layer, layer.keys, first, keys, length_ - first);
+}
+
+void KvCache::set_past_values(int layer_index, const KvBatch& values) {
+  const KvLayer& layer = kv_layer(layer_index);
+  const std::int64_t first = groups_[layer.group].first_kept(length_);
+  store(layer, layer.values, first, values, length_ - first);
 }
 
 void KvCache::copy_from(const KvCache& other) {
@@ -220,8 +246,8 @@ void KvCache::copy_from(const KvCache& other) {
 
 void KvCache::advance(std::int64_t count) {
   reserve(count);  // without effect, except in a dry run, which appends nothing
+  states_.advance(length_, length_ + count);
   length_ += count;
-  states_.advance(length_, kSnapshotInterval);
 }
 
 bool KvCache::holds_all() const {
@@ -253,6 +279,11 @@ std::int64_t KvCache::truncate(std::int64_t length) {
     throw InternalError("kv_cache", "expected a length from 0 to {}, got {}", length_, length);
   }
   if (length == length_) return length;
+  if (has_states() && states_.can_replay(length) && holds_blocks(length) && states_.replay(length, *memory_)) {
+    length_ = length;
+    drop_reserved();
+    return length;
+  }
   length_ = nearest(length);
   if (has_states()) states_.return_to(length_);
   drop_reserved();

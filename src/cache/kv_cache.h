@@ -15,7 +15,8 @@
 // the cache.
 //
 // Keys and values can be shared and truncated to any token. States are those after one token, so a cache with states
-// returns to snapshots only, and reads the tokens after the snapshot again.
+// returns to any token of its last pass, if it keeps what repeats the scans of that pass, and else to snapshots, after
+// which it reads the tokens again.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +65,7 @@ struct KvGroup {
   std::int64_t block_bytes = 0;
   std::vector<KvBlock> blocks{};  ///< Block i holds positions from i · block_length on; null: freed.
 
-  /// The first position that is kept of `length`.
+  /// The first position that is kept of `length`; `length` if there is none.
   std::int64_t first_kept(std::int64_t length) const {
     if (window && chunked) return length / *window * *window;
     return window && length > *window ? length - *window : 0;
@@ -84,7 +85,8 @@ struct KvLayer {
 /// values of cross-attention.
 class KvCache {
  public:
-  /// A cache that keeps snapshots has one at each multiple of this length at which a pass ends.
+  /// A cache that keeps snapshots has one at each multiple of this length at which a pass ends, unless it is told
+  /// another.
   static constexpr std::int64_t kSnapshotInterval = 256;
 
   /// `capacity`: the maximum length of the sequence. `block_length`: the number of positions in a block. Throws
@@ -121,6 +123,12 @@ class KvCache {
   /// Stores the keys and values, of types(), of `count` tokens from position length() on. Does not change
   /// length(): call advance() after appending to all layers. Throws as reserve() does.
   void append(int layer, const KvBatch& keys, const KvBatch& values, std::int64_t count);
+  /// Begins an empty cache after `length` tokens that it has not seen. The caller then sets what the layers keep of
+  /// them, with set_past_keys(), set_past_values() and next_state(), and calls advance(0). Throws as reserve() does.
+  void begin(std::int64_t length);
+  /// Stores the keys or values, of types(), of all positions that past() has.
+  void set_past_keys(int layer, const KvBatch& keys);
+  void set_past_values(int layer, const KvBatch& values);
   /// State `number` of a layer after length() tokens, and memory for that after the tokens of this pass, which
   /// advance() makes the current one. T is float or std::int32_t. A state before the first token is undefined.
   template <class T>
@@ -141,9 +149,18 @@ class KvCache {
   /// first `length` tokens, it returns to the nearest length below that it has: that of a snapshot, or 0 (as after
   /// blocks of a window have been freed). Returns the length; the caller feeds the tokens from there on again.
   std::int64_t truncate(std::int64_t length);
-  /// From now on keeps snapshots of the states: those of snapshot(), and one every kSnapshotInterval tokens. Their
-  /// number is bounded, and they are dropped when memory is short.
-  void keep_snapshots() { states_.keep_snapshots(); }
+  /// From now on truncate() returns to any token of the last pass, without a product: the cache keeps the states before
+  /// the pass, and the layers copy the operands of their scans, which are not counted as memory of the cache. Layers
+  /// that do not (recurrent ones) return to snapshots.
+  void keep_last_pass() { states_.keep_last_pass(); }
+  bool keeps_last_pass() const { return states_.keeps_last_pass(); }
+  /// How truncate() computes state `number` of a layer within this pass. Layers call it if keeps_last_pass().
+  void set_replay(int layer, int number, ReplayState replay) { states_.set_replay(layer, number, std::move(replay)); }
+  /// From now on keeps snapshots of the states: those of snapshot(), and one every `interval` tokens, at most `most`
+  /// of them. They are dropped when memory is short.
+  void keep_snapshots(std::int64_t interval = kSnapshotInterval, std::size_t most = StateCache::kMaxSnapshots) {
+    states_.keep_snapshots(interval, most);
+  }
   bool keeps_snapshots() const { return states_.keeps_snapshots(); }
   /// Keeps the states after length() tokens, if the cache keeps snapshots.
   void snapshot() { states_.snapshot(length_); }
@@ -166,6 +183,7 @@ class KvCache {
   KvBlock take(std::int64_t bytes);
   void reserve_states();
   KvPlace place_of(const KvPlace& place, std::int64_t kv_head) const;
+  void store(const KvLayer& layer, const KvPlace& place, std::int64_t first, const KvBatch& batch, std::int64_t count);
   void put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
            std::int64_t token) const;
   void copy_slots(const KvBlock& from, const KvBlock& to, std::size_t group, std::int64_t count) const;

@@ -1,6 +1,7 @@
 #include "cache/state_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@ constexpr std::int64_t kStateAlignment = 64, kElementBytes = 4;
 
 bool StateCache::add_layer(std::span<const StateConfig> states) {
   std::vector<Place>& places = layers_.emplace_back();
+  next_replays_.emplace_back(states.size());
   for (const StateConfig& state : states) {
     const std::int64_t count = checked_product(state.shape.sizes()).value_or(-1);
     const std::optional<std::int64_t> bytes = checked_mul(count, kElementBytes);
@@ -48,34 +50,84 @@ std::int64_t StateCache::missing_bytes() const {
 
 std::int64_t StateCache::own_bytes() const {
   const auto is_own = [](const StateSnapshot& snapshot) { return snapshot.states.use_count() == 1; };
-  const std::int64_t n = std::count_if(snapshots_.begin(), snapshots_.end(), is_own);
+  const std::int64_t n =
+      std::count_if(snapshots_.begin(), snapshots_.end(), is_own) + (before_.use_count() == 1 ? 1 : 0);
   return (n + (current_.use_count() == 1 ? 1 : 0) + (next_ ? 1 : 0)) * block_bytes_;
 }
 
-void StateCache::advance(std::int64_t length, std::int64_t interval) {
+void StateCache::advance(std::int64_t before, std::int64_t length) {
   if (empty()) return;
   std::swap(current_, next_);
+  if (keeps_last_pass_) {
+    std::swap(before_, next_);
+    pass_begin_ = before;
+    replays_ = std::exchange(next_replays_, {});
+    for (const std::vector<Place>& places : layers_) next_replays_.emplace_back(places.size());
+  }
   if (next_.use_count() > 1) next_ = nullptr;
-  if (length % interval == 0) snapshot(length);
+  if (interval_ > 0 && length % interval_ == 0) snapshot(length);
+}
+
+void StateCache::forget_last_pass() {
+  pass_begin_.reset();
+  before_ = nullptr;
+  replays_.clear();
+}
+
+void StateCache::set_replay(int layer, int number, ReplayState replay) {
+  place_of(layer, number, StateType::f32);  // throws for an unknown one
+  next_replays_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(number)] = std::move(replay);
+}
+
+bool StateCache::can_replay(std::int64_t length) const {
+  if (!pass_begin_ || length < *pass_begin_) return false;
+  if (length == *pass_begin_) return true;
+  return std::all_of(replays_.begin(), replays_.end(), [](const std::vector<ReplayState>& layer) {
+    return std::all_of(layer.begin(), layer.end(), [](const ReplayState& replay) { return replay != nullptr; });
+  });
+}
+
+bool StateCache::replay(std::int64_t length, KvMemory& memory) {
+  const std::int64_t rows = length - pass_begin_.value();
+  if (rows == 0) {
+    current_ = before_;
+    forget_last_pass();
+  } else {
+    if (!reserve(memory)) return false;
+    for (int layer = 0; layer < static_cast<int>(layers_.size()); ++layer) {
+      for (int number = 0; number < static_cast<int>(layers_[static_cast<std::size_t>(layer)].size()); ++number) {
+        const auto before = *pass_begin_ > 0 ? elements<float>(before_, layer, number) : std::span<float>();
+        replays_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(number)](rows, before,
+                                                                                    next<float>(layer, number));
+      }
+    }
+    std::swap(current_, next_);
+    if (next_.use_count() > 1) next_ = nullptr;
+  }
+  std::erase_if(snapshots_, [&](const StateSnapshot& snapshot) { return snapshot.length > length; });
+  last_snapshot_ = std::min(last_snapshot_, length);
+  return true;
 }
 
 void StateCache::copy_from(const StateCache& other) {
   current_ = other.current_;
   snapshots_ = other.snapshots_;
   last_snapshot_ = other.last_snapshot_;
+  forget_last_pass();
 }
 
 void StateCache::begin(std::int64_t length, StateBlock states) {
   current_ = std::move(states);
   snapshots_.clear();
   last_snapshot_ = length;
+  forget_last_pass();
 }
 
 void StateCache::snapshot(std::int64_t length) {
   if (!keeps_snapshots() || length <= last_snapshot_) return;
   snapshots_.push_back({length, current_});
   last_snapshot_ = length;
-  if (snapshots_.size() <= kMaxSnapshots) return;
+  if (snapshots_.size() <= max_snapshots_) return;
   // The gap that a snapshot leaves, divided by its distance from the end.
   const auto gap = [&](std::size_t i) {
     const std::int64_t before = i > 0 ? snapshots_[i - 1].length : 0;
@@ -100,6 +152,7 @@ void StateCache::return_to(std::int64_t length) {
   std::erase_if(snapshots_, [&](const StateSnapshot& snapshot) { return snapshot.length > length; });
   current_ = length > 0 ? snapshots_.back().states : nullptr;
   last_snapshot_ = length;
+  forget_last_pass();
 }
 
 }  // namespace vitrine

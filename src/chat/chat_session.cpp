@@ -72,7 +72,7 @@ void ChatSession::prepare_cache(const GenerateRequest& request) {
     cache_->truncate(common);
   } else {
     cache_ = std::make_shared<KvCache>(context_.make_cache(capacity));
-    cache_->keep_snapshots();
+    cache_->keep_snapshots(context_.state_every);
   }
   cache_->snapshot();  // /undo returns to it
   cached_.resize(static_cast<std::size_t>(cache_->length()));

@@ -97,7 +97,13 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   if (!header.is_object()) throw BadCheckpoint(path, "expected a JSON object as header");
   std::vector<std::tuple<std::int64_t, std::int64_t, std::string>> ranges;
   for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__") {
+      if (!entry.is_object()) continue;
+      for (const auto& [key, text] : entry.items()) {
+        if (text.is_string()) result.metadata_[key] = text.get<std::string>();
+      }
+      continue;
+    }
     auto [tensor, begin] = read_entry(path, name, entry, data);
     ranges.emplace_back(begin, begin + static_cast<std::int64_t>(tensor.bytes.size()), name);
     result.tensors_.emplace(name, std::move(tensor));
@@ -166,7 +172,7 @@ void SafetensorsWriter::check_complete() const {
 
 void SafetensorsWriter::commit() {
   check_complete();
-  header_ += "}";
+  header_ = R"({"__metadata__":)" + Json(metadata_).dump() + header_ + "}";
   if (static_cast<std::int64_t>(header_.size()) > header_bytes_) {
     throw OutOfCapacity(path_, "the header needs {} bytes, {} were reserved", header_.size(), header_bytes_);
   }

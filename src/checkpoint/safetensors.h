@@ -45,11 +45,14 @@ class SafetensorsFile {
   static SafetensorsFile open(const std::string& path);
 
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  /// The texts of the header's `__metadata__`; what is not a text is left out.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   std::shared_ptr<const MappedFile> file() const { return file_; }
 
  private:
   std::shared_ptr<const MappedFile> file_;
   std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 /// Bytes that suffice for the header of `n` tensors of a model.
@@ -74,6 +77,8 @@ class SafetensorsWriter : public TensorSink {
   /// The same, to `sink`, which must outlive this object. `where` names it in errors.
   SafetensorsWriter(ByteSink& sink, std::string where, std::int64_t header_bytes);
 
+  /// Sets a text of the header's `__metadata__`.
+  void set_metadata(const std::string& name, std::string text) { metadata_[name] = std::move(text); }
   /// Appends a float32 tensor; `report` counts its elements.
   void add(const std::string& name, const Tensor& tensor, const ReportProgress& report = {});
   /// Begins a tensor; append() adds its bytes.
@@ -93,7 +98,8 @@ class SafetensorsWriter : public TensorSink {
   std::int64_t header_bytes_;
   std::int64_t promised_bytes_ = 0;  // by the header
   std::int64_t data_bytes_ = 0;
-  std::string header_ = R"({"__metadata__":{"format":"pt"})";  // transformers requires it
+  std::map<std::string, std::string> metadata_ = {{"format", "pt"}};  // transformers requires it
+  std::string header_;                                                // of the tensors
 };
 
 }  // namespace vitrine

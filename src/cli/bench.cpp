@@ -47,6 +47,8 @@ struct Result {
   double load_s = 0, first_token_s = 0;
   std::int64_t peak_rss = 0;                        // bytes
   double decode_bytes = 0, prefill_operations = 0;  // per token
+  double kv_bytes = 0;                              // per token
+  StateBytes state;                                 // of a sequence
   std::optional<TrainSpeed> train;
   std::optional<double> traced_prefill_tokens_per_s;
 
@@ -114,6 +116,8 @@ void count_work(const BenchOptions& o, const Model& model, Result& result) {
   if (model.config().encoder) work.source_length = o.prompt;
   const Cost step = account(model.config(), work).total;
   result.decode_bytes = (step.weight_bytes + step.kv_bytes) / static_cast<double>(o.batch);
+  result.kv_bytes = kv_bytes_per_token(model.config(), work.kv);
+  result.state = state_bytes(model.config());
   work.phase = Phase::prefill;
   if (!model.config().encoder) work.length = o.prompt;
   for (const Account::Layers& layers : account(model.config(), work).layers) {
@@ -247,6 +251,9 @@ void run_bench(const BenchOptions& o) {
          {"traced_prefill_tokens_per_s", r.traced_prefill_tokens_per_s ? Json(*r.traced_prefill_tokens_per_s) : Json()},
          {"train_tokens_per_s", r.train ? Json(r.train->tokens_per_s) : Json()},
          {"decode_bytes_per_token", r.decode_bytes},
+         {"kv_bytes_per_token", r.kv_bytes},
+         {"state_bytes", r.state.states},
+         {"snapshot_bytes", r.state.snapshot},
          {"prefill_ops_per_token", r.prefill_operations},
          {"train_ops_per_token", r.train ? Json(r.train->operations) : Json()},
          {"read_gb_per_s", r.ceilings.read_bytes_per_s / giga},
@@ -292,6 +299,9 @@ void run_bench(const BenchOptions& o) {
   print(fmt::format(
       "{} sequences, {} threads, {}, {}; loaded in {:.2f} s, first token after {:.2f} s, peak memory {:.0f} MB\n",
       o.batch, threads, isa, r.numbers, r.load_s, r.first_token_s, static_cast<double>(r.peak_rss) / 1e6));
+  if (r.state.states == 0) return;
+  print(fmt::format("a sequence: state of {} bytes, K/V of {:.0f} bytes a token; a snapshot: {} bytes\n",
+                    r.state.states, r.kv_bytes, r.state.snapshot));
 }
 
 }  // namespace
@@ -319,7 +329,8 @@ void add_bench(Command& program) {
       command, o, run_bench,
       "Speeds are medians of --repeats runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix\n"
       "products, are measured in the same process. A decoding step reads every weight that it multiplies and the K/V\n"
-      "of all tokens so far; a prompt token takes two operations per weight outside the embedding and the head.\n"
+      "of all tokens so far, and reads and writes states; a prompt token takes two operations per weight outside the "
+      "embedding and the head.\n"
       "Example: vitrine bench gpt2/ --prompt 512 --json");
 }
 

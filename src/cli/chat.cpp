@@ -200,6 +200,7 @@ void add_chat(Command& program) {
   add_now(command, o->now);
   add_choice(command, "--overflow", o->overflow, {"error", "drop-oldest"},
              "If the conversation exceeds the context: report an error, or leave out the oldest exchanges");
+  add_state_every(command, *o);
   add_generate_options(command, kInChat, o->answers);
   add_adapters(command, *o);
   finish_command(command, o, run_chat,

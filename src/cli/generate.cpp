@@ -1,11 +1,13 @@
 // vitrine generate: continue a text.
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 
 #include "cli/commands.h"
 #include "cli/generate_options.h"
 #include "cli/output.h"
+#include "cli/state_options.h"
 #include "generate/generator.h"
 #include "report/results.h"
 
@@ -16,17 +18,31 @@ struct GenerateCommand : Options, SplitOptions {
   GenerateOptions generation;
 };
 
-void run_generate(const GenerateCommand& o) {
-  const Session session = open_session(o);
+/// Lets a request begin with a state file, and keeps its cache.
+void set_cache(const GenerateContext& context, const StateFiles& files, GenerateRequest& request) {
+  const std::int64_t n_more = std::ssize(request.prompt) + std::max<std::int64_t>(0, request.max_tokens - 1);
+  request.cache = files.open(context, n_more);
+  request.continues_cache = true;
+}
+
+void run_generate(const GenerateCommand& given) {
+  GenerateCommand o = given;
   GenerateOptions options = o.generation;
+  o.continues = options.state.has_value();
+  const Session session = open_session(o);
   options.seed = o.seed ? *o.seed : std::random_device{}();
   std::vector<std::string> from_checkpoint;
-  const GenerateRequest request = make_request(session.defaults(), session.ids, options, &from_checkpoint);
+  GenerateRequest request = make_request(session.defaults(), session.ids, options, &from_checkpoint);
   if (!from_checkpoint.empty() && !o.json && is_terminal(STDERR_FILENO)) {
     note(fmt::format("sampling with {} (from generation_config.json: {})", sampling_text(request.sampling),
                      fmt::join(from_checkpoint, ", ")));
   }
   GenerateContext context = session.context(o);
+  StateFiles files(o, session, options.state, options.save_state);
+  if (files.any() && request.beam.n_beams > 1) {
+    throw Unsupported(options.state ? "--state" : "--save-state", "a search has several texts: use --beam 1");
+  }
+  if (files.any()) set_cache(context, files, request);
   std::unique_ptr<const Tokenizer> of_stops;  // ids are answered by ids; only the texts that stop need a tokenizer
   if (!request.stop_strings.empty() && context.tokenizer == nullptr && !session.tokenizer_path.empty()) {
     of_stops = load_tokenizer(session.tokenizer_path, o.tokenizer_options);
@@ -36,6 +52,7 @@ void run_generate(const GenerateCommand& o) {
   if (!o.json && session.tokenizer) stream = [](std::size_t, const std::string& text) { print(text); };
   GenerateTimings timings;
   const GenerateResult result = generate(context, {&request, 1}, stream, &timings)[0];
+  if (files.any()) files.save(context, *request.cache);
   if (!o.json) {
     if (!session.tokenizer) print(fmt::format("{}", fmt::join(result.ids, ",")));
     if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");

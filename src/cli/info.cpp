@@ -229,6 +229,11 @@ void add_account(Page& page, const InfoOptions& o, const Subject& s) {
                   100 * (1 - all.visible_flops / all.flops), gb(memory.kv_cache / static_cast<double>(o.batch)),
                   grouped(static_cast<std::int64_t>(kv_bytes_per_token(s.config, shown.kv))), gb(memory.weights),
                   gb(memory.kv_cache), gb(memory.activations)));
+  const StateBytes state = state_bytes(s.config);
+  if (state.states == 0) return;
+  page.line(
+      fmt::format("State of a sequence: {} bytes, however long it is; a snapshot of it: {} bytes. K/V include it.",
+                  grouped(state.states), grouped(state.snapshot)));
 }
 
 void add_ops(Page& page, const InfoOptions& o, const Subject& s) {

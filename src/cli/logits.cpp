@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/state_options.h"
 #include "generate/score.h"
 
 namespace vitrine::cli {
@@ -11,13 +12,29 @@ namespace {
 struct LogitsOptions : Options, SplitOptions {
   std::string out;
   std::optional<std::int64_t> chunk;
+  std::optional<std::string> state, save_state;
 };
 
-void run_logits(const LogitsOptions& o) {
+/// The logits of a text after that of a state file, if there is one.
+void score_with_state(const GenerateContext& context, const Session& session, StateFiles& files,
+                      const ReceiveRows& receive) {
+  if (session.n_padding > 0 || !session.types.empty()) {
+    throw Unsupported("--state", "a text with padding or types is read at once, without a state");
+  }
+  const auto n = static_cast<std::int64_t>(session.ids.size());
+  const std::shared_ptr<KvCache> cache = files.open(context, n);
+  feed(context, *cache, session.tokens(), 0, receive);
+  files.save(context, *cache);
+}
+
+void run_logits(const LogitsOptions& given) {
+  LogitsOptions o = given;
+  o.continues = o.state.has_value();
   const Session session = open_full_session(o);
   const auto n_rows = static_cast<std::int64_t>(session.rows().size());
   const std::int64_t vocab_size = session.checkpoint.model->config().vocab_size;
   stop_cleanly();
+  StateFiles files(o, session, o.state, o.save_state);
   std::optional<NpyWriter> writer;
   if (o.is_first()) writer.emplace(o.out, n_rows, vocab_size);
   const auto add = [&](std::int64_t, const Tensor& logits) {
@@ -25,7 +42,11 @@ void run_logits(const LogitsOptions& o) {
   };
   GenerateContext context = session.context(o);
   context.chunk = o.chunk.value_or(context.chunk);
-  score(context, session.tokens(), add, 0, session.n_padding);
+  if (files.any()) {
+    score_with_state(context, session, files, add);
+  } else {
+    score(context, session.tokens(), add, 0, session.n_padding);
+  }
   if (writer) writer->commit();
   if (o.json) {
     Json object = {{"ids", session.ids}, {"shape", {n_rows, vocab_size}}, {"out", o.out}};
@@ -44,6 +65,8 @@ void add_logits(Command& program) {
   add_second_input(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
   add_number<std::int64_t>(command, "--chunk", o->chunk, option_row("chunk").help(), 1);
+  add_optional(command, "--state", o->state, option_row("state").about);
+  add_optional(command, "--save-state", o->save_state, option_row("save_state").about);
   add_split(command, *o);
   finish_command(command, o, run_logits, "Example: vitrine logits gpt2/ --ids 464,3139,286 --out logits.npy");
 }

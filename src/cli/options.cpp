@@ -280,7 +280,7 @@ Session open_session(const Options& o) {
   session.ids = o.ids;
   if (!o.has_ids()) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
-    const SpecialTokens policy = o.no_special ? SpecialTokens::none : SpecialTokens::apply;
+    const SpecialTokens policy = o.no_special || o.continues ? SpecialTokens::none : SpecialTokens::apply;
     if (o.pair) {
       PairEncoding pair = session.tokenizer->encode_pair(text, *o.pair, policy);
       session.ids = std::move(pair.ids);
@@ -288,7 +288,8 @@ Session open_session(const Options& o) {
     } else {
       session.ids = session.tokenizer->encode(text, policy);
     }
-    session.ids = ids_or_bos(std::move(session.ids), session.defaults(), "TEXT");
+    if (!o.continues) session.ids = ids_or_bos(std::move(session.ids), session.defaults(), "TEXT");
+    if (session.ids.empty()) throw BadInput("TEXT", "expected at least one token to continue with");
   }
   return session;
 }
@@ -379,10 +380,19 @@ double backward_from_targets(const Session& session, Pass& pass, Gradients& para
                                session.next_sentence);
 }
 
+void add_state_every(Command& command, Options& o) {
+  add_number<std::int64_t>(command, "--state-every", o.state_every,
+                           fmt::format("Of layers with a state, keep it every N tokens of a text, for texts that begin "
+                                       "alike (default: {})",
+                                       KvCache::kSnapshotInterval),
+                           1, 1 << 30);
+}
+
 GenerateContext Session::context(const Options& o) const {
   GenerateContext context{checkpoint.model.get(), pool.get(),     &default_kernels(),
                           tokenizer.get(),        kv_types(o.kv), &interrupted()};
   context.compute = compute_of(o);
+  context.state_every = o.state_every;
   context.adapters = applied;
   context.split = split.get();
   return context;

@@ -38,7 +38,9 @@ struct Options {
   std::string first, second;
   int positionals = 0;
   std::vector<std::int32_t> ids;  // empty: not given
+  std::int64_t state_every = KvCache::kSnapshotInterval;
   bool no_special = false;
+  bool continues = false;  // the text continues another one: it has no BOS and is not empty
   // what else a model reads
   std::optional<std::string> pair, target;
   std::vector<std::int32_t> target_ids, types;
@@ -125,6 +127,8 @@ void add_model_and_text(Command& command, Options& options);
 std::unique_ptr<const Tokenizer> tokenizer_of_targets(const Options& o, const std::string& language,
                                                       const std::string& path);
 
+/// Adds --state-every.
+void add_state_every(Command& command, Options& options);
 /// Adds --pair.
 void add_pair(Command& command, Options& options);
 /// Adds --types.

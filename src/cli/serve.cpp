@@ -70,7 +70,7 @@ std::int64_t prefix_bytes(const ServeOptions& o, const GenerateContext& context)
   const std::int64_t length = std::min<std::int64_t>(context.model->config().max_seq_len, 1 << 20);
   CountedKvMemory counted;
   const KvCache cache = context.model->make_cache(length, context.kv_types, counted);
-  return 4 * (cache.bytes() + length / KvCache::kSnapshotInterval * cache.snapshot_bytes());
+  return 4 * (cache.bytes() + length / context.state_every * cache.snapshot_bytes());
 }
 
 /// The number of positions in a block of the pool: the default, or less if the memory holds few such blocks.
@@ -209,6 +209,7 @@ void add_serve(Command& program) {
                            "MiB of these for texts that have ended, for prompts that begin alike (default: those of 4 "
                            "sequences as long as the context)",
                            0, 1 << 30);
+  add_state_every(command, *o);
   command.add_flag("--no-prefix-cache", o->no_prefix_cache,
                    "Read every prompt anew, also where it begins as an earlier one of the same key");
   add_number<double>(command, "--round-ms", o->round_ms,

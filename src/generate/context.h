@@ -29,7 +29,9 @@ struct GenerateContext {
   AppliedAdapters adapters{};       ///< Of all sequences.
   PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
   CallerPoll* poll = nullptr;
-  ModelSplit* split = nullptr;         ///< As in Pass.
+  ModelSplit* split = nullptr;  ///< As in Pass.
+  /// States of prompts are kept every so many tokens, for prompts that begin alike.
+  std::int64_t state_every = KvCache::kSnapshotInterval;
   std::int64_t chunk = kPrefillChunk;  ///< Texts are read in passes of at most so many tokens.
 
   /// Runs a pass, in which all segments have these adapters.

@@ -63,9 +63,10 @@ void EngineFeed::add(Sequence& sequence, std::size_t branch, std::int64_t most, 
 /// Adds the rows of the last segment that its sequence receives.
 void EngineFeed::add_rows(Sequence& sequence, std::size_t branch, Pass& pass) {
   const Segment& s = pass.segments.back();
-  const std::int64_t end = s.position + s.length, first = std::max(s.position, sequence.first_row());
+  const std::int64_t begin = s.position - sequence.branches()[branch].first, end = begin + s.length;
+  const std::int64_t first = std::max(begin, sequence.first_row());
   const auto last = std::ssize(sequence.branches()[branch].ids) - 1;
-  const auto row_of = [&](std::int64_t position) { return s.first_row + position - s.position; };
+  const auto row_of = [&](std::int64_t id) { return s.first_row + id - begin; };
   if (sequence.receives_hidden()) {
     if (first >= end) return;
     if (!pass.hidden_rows) pass.hidden_rows.emplace();

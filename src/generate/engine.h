@@ -59,6 +59,7 @@ struct GenerateRequest {
   /// Holds the first tokens of the prompt, fewer than all, which are not fed again. Afterwards it holds every token
   /// that was fed. Null: a new cache. A text ends when the cache is full.
   std::shared_ptr<KvCache> cache;
+  bool continues_cache = false;  ///< The prompt comes after the tokens of the cache, which are not among its ids.
   OutputRules rules;
   std::string owner;         ///< Only sequences of one owner share keys and values of common prefixes.
   BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.

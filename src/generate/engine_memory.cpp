@@ -78,7 +78,7 @@ bool Engine::fits(const GenerateRequest& request) const {
     if (!takes_part(*s)) continue;
     is_first = false;
     const Branch& branch = s->branches().front();
-    missing += branch.cache->missing_bytes(std::ssize(branch.ids) - branch.cache->length());
+    missing += branch.cache->missing_bytes(std::ssize(branch.ids) - branch.n_fed());
   }
   if (is_first) return true;
   CountedKvMemory counted(context_.kv_memory->block_length());

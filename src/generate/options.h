@@ -43,6 +43,9 @@ struct GenerateOptions {
   /// Ids that end the text; absent: those of the checkpoint and of its tokenizer.
   std::optional<std::vector<std::int32_t>> stop_ids{};
   std::optional<std::int64_t> chunk{};  ///< The prompt is read in passes of so many tokens; absent: 256.
+  /// State files (checkpoint/state_file.h): the text continues the one that `state` has read; `save_state` is written
+  /// after the last id that was read. Only the program reads these.
+  std::optional<std::string> state{}, save_state{};
   std::optional<std::uint64_t> seed{};  ///< The same seed gives the same tokens, on any machine; absent: 0.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
@@ -307,6 +310,14 @@ inline const std::vector<OptionRow>& option_rows() {
        .in = kInGenerate,
        .about = "Read the text in passes of N tokens (default: 256); no result depends on N",
        .range = {1, kMaxTokens}},
+      {.name = "state",
+       .place = &O::state,
+       .in = kInGenerate,
+       .about = "Continue the text that this file holds the state of; TEXT gets no special tokens"},
+      {.name = "save_state",
+       .place = &O::save_state,
+       .in = kInGenerate,
+       .about = "Write the state after the last token that was read to this file"},
       {.name = "stop_ids", .place = &O::stop_ids, .in = kInPython},
       {.name = "seed", .place = &O::seed, .in = kInSet | kInC | kInPython},  // a common option of the program
   };

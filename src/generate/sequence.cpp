@@ -27,6 +27,10 @@ void check(const GenerateContext& context, const GenerateRequest& request) {
   if (prompt_size > max_seq_len) {
     throw BadInput("generate", "the prompt has {} tokens, the model's context is {}", prompt_size, max_seq_len);
   }
+  if (request.continues_cache && prompt_size > max_seq_len - request.cache->length()) {
+    throw BadInput("generate", "the prompt has {} tokens after {}, the model's context is {}", prompt_size,
+                   request.cache->length(), max_seq_len);
+  }
   context.check_ids(request.prompt);
   context.check_source(request.source);
   if (request.max_tokens < 0) {
@@ -98,7 +102,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
       tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
       text_(request_.stop_strings, request_.shows_stop, tokenizer_ != nullptr && tokenizer_->cleans_up()) {
   check(context, request_);
-  branches_.push_back({first_cache(), request_.prompt});
+  branches_.push_back(first_branch());
   const std::int32_t last = request_.prompt.back();
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
   if (continues) before_text_ = last;
@@ -108,18 +112,19 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   if (request_.wants_prompt_logprobs) {
     result_.prompt_logprobs.resize(request_.prompt.size() - 1 -
                                    static_cast<std::size_t>(request_.first_prompt_logprob));
-  } else if (request_.max_tokens == 0 && !receives_hidden() && request_.taps == nullptr) {
+  } else if (request_.max_tokens == 0 && !receives_hidden() && request_.taps == nullptr && request_.cache == nullptr) {
     finish(FinishReason::length);
     return;
   }
-  const std::int64_t room = branches_.front().cache->capacity() + 1 - static_cast<std::int64_t>(request_.prompt.size());
+  const std::int64_t capacity = branches_.front().cache->capacity() - branches_.front().first;
+  const std::int64_t room = capacity + 1 - static_cast<std::int64_t>(request_.prompt.size());
   request_.max_tokens = std::min(request_.max_tokens, room);
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
 }
 
 bool Sequence::is_reading() const {
   const Branch& first = branches_.front();
-  return n_new() == 0 || first.cache->length() + 1 < std::ssize(first.ids);
+  return n_new() == 0 || first.n_fed() + 1 < std::ssize(first.ids);
 }
 
 std::span<const std::int32_t> Sequence::pending_source() const {
@@ -128,7 +133,7 @@ std::span<const std::int32_t> Sequence::pending_source() const {
 }
 
 std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64_t most) {
-  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.cache->length()));
+  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.n_fed()));
   return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
 }
 
@@ -155,7 +160,7 @@ void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> 
 
 void Sequence::report_prompt() {
   if (!request_.prompt_logprobs_in_steps || !request_.wants_prompt_logprobs || report.error) return;
-  const std::int64_t n_read = report.result ? std::ssize(request_.prompt) : branches_.front().cache->length();
+  const std::int64_t n_read = report.result ? std::ssize(request_.prompt) : branches_.front().n_fed();
   const std::int64_t n_rows = std::min(n_read, std::ssize(request_.prompt) - 1) - request_.first_prompt_logprob;
   std::vector<TokenReport>& all = report.result ? report.result->prompt_logprobs : result_.prompt_logprobs;
   for (; static_cast<std::int64_t>(n_reported_) < n_rows; ++n_reported_) {
@@ -253,7 +258,7 @@ void Sequence::finish_step() {
     if (is_taken[parent]) copied.push_back(next.size());
     std::vector<std::int32_t> ids = branches_[parent].ids;
     ids.push_back(beam.id);
-    next.push_back({branches_[parent].cache, std::move(ids)});
+    next.push_back({branches_[parent].cache, std::move(ids), branches_[parent].first});
     is_taken[parent] = true;
   }
   std::size_t spare = 0;

@@ -18,7 +18,10 @@ namespace vitrine {
 struct Branch {
   std::shared_ptr<KvCache> cache;
   std::vector<std::int32_t> ids;        ///< Prompt and new tokens, of which the cache holds all but those to feed next.
+  std::int64_t first = 0;               ///< The position of ids[0]: the cache began with so many tokens.
   std::vector<Extension> extensions{};  ///< Of a beam, from the last logits.
+
+  std::int64_t n_fed() const { return cache->length() - first; }  ///< Of the ids.
 };
 
 class Sequence {
@@ -43,13 +46,13 @@ class Sequence {
   /// At most `most` ids of a branch to feed next: ids of the prompt, or the token chosen last.
   static std::span<const std::int32_t> pending(const Branch& branch, std::int64_t most);
 
-  /// The first position of the prompt whose row has logits or is received, in addition to the last one's logits; beyond
+  /// The first id of the prompt whose row has logits or is received, in addition to the last one's logits; beyond
   /// the last if there is none.
   std::int64_t first_row() const;
   std::int64_t chunk() const { return request_.chunk.value_or(context_.chunk); }
   SequenceTaps* taps() const { return request_.taps.get(); }
   bool receives_hidden() const { return static_cast<bool>(request_.receive_hidden); }
-  /// Takes the row of the prompt's token at `position`, which is not the last one: its logits,
+  /// Takes the row of the prompt's id number `position`, which is not the last one: its logits,
   void take_prompt_logits(std::int64_t position, std::span<const float> logits);
   /// or normed rows from `position` on.
   void take_hidden(std::int64_t position, const Tensor& rows);
@@ -89,7 +92,7 @@ class Sequence {
   }
   /// A cache of `capacity` tokens; that of the request, or a new one.
   std::shared_ptr<KvCache> make_cache(std::int64_t capacity) const;
-  std::shared_ptr<KvCache> first_cache() const;
+  Branch first_branch() const;
   bool taps_head() const;
   bool shares_prefixes() const;
   PrefixKey prefix_key() const;

@@ -20,18 +20,22 @@ KvCache Sequence::make_cache(const GenerateContext& context, const GenerateReque
 
 std::shared_ptr<KvCache> Sequence::make_cache(std::int64_t capacity) const {
   auto cache = std::make_shared<KvCache>(make_cache(context_, request_, capacity));
-  if (shares_prefixes()) cache->keep_snapshots();
+  if (!shares_prefixes()) return cache;
+  // Those of a block are given to the prefix cache together.
+  const auto in_block = static_cast<std::size_t>(cache->block_length() / context_.state_every);
+  cache->keep_snapshots(context_.state_every, StateCache::kMaxSnapshots + in_block);
   return cache;
 }
 
-std::shared_ptr<KvCache> Sequence::first_cache() const {
-  if (request_.cache == nullptr) return make_cache(capacity_of(context_, request_));
-  const auto prompt_size = static_cast<std::int64_t>(request_.prompt.size());
-  if (request_.cache->length() >= prompt_size || request_.cache->capacity() < prompt_size) {
-    throw InternalError("generate", "expected a cache with a part of {} tokens and space for all, got {} of {}",
-                        prompt_size, request_.cache->length(), request_.cache->capacity());
+Branch Sequence::first_branch() const {
+  if (request_.cache == nullptr) return {make_cache(capacity_of(context_, request_)), request_.prompt};
+  const std::int64_t length = request_.cache->length(), first = request_.continues_cache ? length : 0;
+  const std::int64_t end = first + static_cast<std::int64_t>(request_.prompt.size());
+  if (length >= end || request_.cache->capacity() < end) {
+    throw InternalError("generate", "expected a cache with a part of {} tokens and space for all, got {} of {}", end,
+                        length, request_.cache->capacity());
   }
-  return request_.cache;
+  return {request_.cache, request_.prompt, first};
 }
 
 /// Whether the taps want rows of the final norm or of the head, which have logits only.
@@ -78,14 +82,15 @@ void Sequence::keep_prefix(bool with_last) {
 }
 
 std::int64_t Sequence::before_last() const {
-  return request_.max_tokens > 0 ? std::ssize(request_.prompt) - 1 : std::ssize(request_.prompt);
+  const std::int64_t end = branches_.front().first + std::ssize(request_.prompt);
+  return request_.max_tokens > 0 ? end - 1 : end;
 }
 
 std::int64_t Sequence::until_snapshot(std::int64_t most) const {
   const KvCache& cache = *branches_.front().cache;
   if (!cache.keeps_snapshots()) return most;
-  const std::int64_t length = cache.length(), in_interval = length % KvCache::kSnapshotInterval;
-  const std::int64_t n = std::min(most, KvCache::kSnapshotInterval - in_interval);
+  const std::int64_t length = cache.length(), in_interval = length % context_.state_every;
+  const std::int64_t n = std::min(most, context_.state_every - in_interval);
   return length < before_last() ? std::min(n, before_last() - length) : n;
 }
 
@@ -95,7 +100,7 @@ std::int64_t Sequence::n_shared(const Sequence& other) const {
   const auto first_other = std::mismatch(ids.begin(), ids.end(), others.begin(), others.end()).first;
   const std::int64_t n = std::min<std::int64_t>(first_other - ids.begin(), max_restored());
   if (!branches_.front().cache->has_states()) return n;
-  return n >= other.before_last() ? other.before_last() : n - n % KvCache::kSnapshotInterval;
+  return n >= other.before_last() ? other.before_last() : n - n % context_.state_every;
 }
 
 bool Sequence::holds_memory() const { return branches_.front().cache->length() > 0; }

@@ -230,6 +230,17 @@ double kv_bytes_per_token(const ModelConfig& config, KvTypes kv) {
   return sum;
 }
 
+StateBytes state_bytes(const ModelConfig& config) {
+  StateBytes bytes;
+  const std::vector<CacheLayerConfig> layers = cache_layers(config);
+  for (const CacheLayerConfig& layer : layers) {
+    for (const StateConfig& state : layer.states) bytes.states += state.shape.count() * std::int64_t{sizeof(float)};
+  }
+  CountedKvMemory counted;
+  bytes.snapshot = KvCache(layers, 1, KvType::f32, counted).snapshot_bytes();
+  return bytes;
+}
+
 MemoryEstimate estimate_memory(const ModelConfig& config, const Workload& w, std::int64_t chunk) {
   const bool trains = w.phase == Phase::train;
   const double n_params = as_double(count_params(config)), batch = as_double(w.batch);

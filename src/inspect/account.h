@@ -3,7 +3,7 @@
 //   FLOPs         2 per multiply-add of a product; norms, softmax and activation functions have none.
 //                 `visible_flops` excludes the pairs of query and key that the mask hides
 //   bytes         weights as stored, read once per pass; activations in float32, read and written; keys and values that
-//                 attention reads and appends; only chosen experts are counted
+//                 attention reads and appends, and states that are read and written; only chosen experts are counted
 //   map_bytes     H · n · S floats per layer: the attention maps, which other engines store and vitrine does not
 //   intensity     FLOPs / bytes
 //   training      three times a forward: the products of the forward and of the gradients of inputs and of weights
@@ -83,7 +83,7 @@ Account account(const ModelConfig& config, const Workload& workload);
 /// The memory of a run, in bytes.
 struct MemoryEstimate {
   double weights = 0;      ///< As stored; float32 in training.
-  double kv_cache = 0;     ///< Layers with a window hold only the window.
+  double kv_cache = 0;     ///< Layers with a window hold only the window; of states there are two, as a pass has.
   double activations = 0;  ///< Of a pass over at most `chunk` tokens per sequence; in training, of a whole pass.
   double optimizer = 0;    ///< In training: gradients and AdamW's two moments, float32.
 
@@ -110,5 +110,12 @@ std::int64_t training_bytes(const ModelConfig& config, const TrainingPass& of, T
 
 /// Bytes that one more token adds to the KV cache. Layers with a window do not grow.
 double kv_bytes_per_token(const ModelConfig& config, KvTypes kv);
+
+/// The bytes of the states of a sequence, which do not depend on its length, and of a snapshot of them in a cache,
+/// which aligns them. 0 without states.
+struct StateBytes {
+  std::int64_t states = 0, snapshot = 0;
+};
+StateBytes state_bytes(const ModelConfig& config);
 
 }  // namespace vitrine

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include <fmt/format.h>
+
+#include "base/fingerprint.h"
 
 namespace vitrine {
 namespace {
@@ -247,6 +250,14 @@ std::string first_difference(const ModelConfig& a, const ModelConfig& b) {
   if (in_a == x.end()) return fmt::format("{}: absent and {}", in_b->first, in_b->second);
   const bool is_in_both = in_b != y.end() && in_b->first == in_a->first;
   return fmt::format("{}: {} and {}", in_a->first, in_a->second, is_in_both ? in_b->second : "absent");
+}
+
+std::uint64_t digest_of(const ModelConfig& config) {
+  Fingerprint digest;
+  for (const auto& [path, value] : leaves_of(config)) {
+    for (const std::string& text : {path, value}) digest.add(std::as_bytes(std::span(text)));
+  }
+  return digest.value();
 }
 
 std::vector<std::string> mechanisms_of(const ModelConfig& config) {

@@ -27,6 +27,9 @@ ConfigFacts describe_layer(const StackConfig& stack, std::size_t i);
 /// equal. A config without this field is `absent`.
 std::string first_difference(const ModelConfig& a, const ModelConfig& b);
 
+/// A number of all fields and their values: configs that differ have different ones.
+std::uint64_t digest_of(const ModelConfig& config);
+
 /// What a model is made of, without sizes: the kinds of its sublayers, and the fields that are not as by default, each
 /// once, with the words of enums: `window`, `qk_norm_over all_heads`.
 std::vector<std::string> mechanisms_of(const ModelConfig& config);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/describe.h"
+#include "ops/state_bytes.h"
 
 namespace vitrine {
 namespace {
@@ -30,18 +31,30 @@ WindowedRows inputs_of(const Segment& s, int layer, int number, const Tensor& x,
   return in;
 }
 
+void copy_input(const WindowedRows& in, std::int64_t position, float* to) {
+  if (const float* const from = in.at(position)) {
+    std::copy_n(from, in.width, to);
+  } else {
+    std::fill_n(to, in.width, 0.0f);
+  }
+}
+
 /// The last k − 1 inputs become the window of the next pass.
 void keep_window(const Segment& s, int layer, int number, const WindowedRows& in) {
   if (s.cache == nullptr) return;
   float* const to = s.cache->next_state<float>(layer, number).data();
-  for (std::int64_t i = 0; i < in.n_window; ++i) {
-    const float* const from = in.at(s.length - in.n_window + i);
-    if (from == nullptr) {
-      std::fill_n(to + i * in.width, in.width, 0.0f);
-    } else {
-      std::copy_n(from, in.width, to + i * in.width);
-    }
-  }
+  for (std::int64_t i = 0; i < in.n_window; ++i) copy_input(in, s.length - in.n_window + i, to + i * in.width);
+}
+
+/// Lets the cache compute the window after some tokens of this pass.
+void keep_replay(const Segment& s, int layer, int number, const WindowedRows& in) {
+  if (s.cache == nullptr || !s.cache->keeps_last_pass()) return;
+  const auto replay = [rows = std::vector<float>(in.rows, in.rows + s.length * in.width), n = in.n_window,
+                       width = in.width](std::int64_t length, std::span<const float> before, std::span<float> to) {
+    const WindowedRows kept{before.empty() ? nullptr : before.data(), n, rows.data(), width};
+    for (std::int64_t i = 0; i < n; ++i) copy_input(kept, length - n + i, to.data() + i * width);
+  };
+  s.cache->set_replay(layer, number, replay);
 }
 
 /// The weights of all parts as `[k, C]` floats.
@@ -130,6 +143,7 @@ Tensor short_convolution(Pass& p, BlockSite at, ConvolutionParts parts, const Te
         }
       });
       keep_window(s, at.layer, number, in);
+      keep_replay(s, at.layer, number, in);
     }
   }
   p.record(OpKind::short_convolution, {x}, y, [&p, parts, at, x, y] { convolution_backward(p, at, parts, x, y); });
@@ -139,7 +153,8 @@ Tensor short_convolution(Pass& p, BlockSite at, ConvolutionParts parts, const Te
       if (part.bias.present()) p.ledger->reads(part.bias);
     }
     const double flops = 2 * static_cast<double>(x.count() * k);
-    p.ledger->charge({.flops = flops, .visible_flops = flops});
+    const double window = state_bytes(p, at, (k - 1) * width);
+    p.ledger->charge({.flops = flops, .visible_flops = flops, .kv_bytes = window});
   }
   return y;
 }

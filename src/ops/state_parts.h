@@ -35,6 +35,8 @@ class StateRun {
 
   StateScan operands(const Segment& s, std::int64_t head, std::int64_t lane) const;
   void scan_block(std::size_t segment, std::int64_t head, std::int64_t lane, float* state) const;
+  /// Lets the caches compute the states after some tokens of this pass.
+  void keep_replays() const;
   void block_backward(std::size_t segment, std::int64_t head, std::int64_t lane, const Parts& parts,
                       float* scratch) const;
   void keep_rates(std::size_t segment, std::int64_t lane, const Parts& parts, const float* drates) const;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "ops/describe.h"
+#include "ops/state_bytes.h"
 #include "ops/state_parts.h"
 #include "ops/state_taps.h"
 
@@ -131,6 +132,7 @@ void StateRun::forward() {
                                  i % blocks * StateKernels::kLanes, p_.scratch(thread));
                     }
                   });
+  if (!p_.shapes_only) keep_replays();
 }
 
 Tensor state_scan(Pass& p, BlockSite at, const StateShape& shape, const StateSites& sites, const StateInputs& in,
@@ -149,7 +151,8 @@ Tensor state_scan(Pass& p, BlockSite at, const StateShape& shape, const StateSit
   if (p.ledger != nullptr) {
     const auto products = static_cast<double>(in.values.rows() * shape.heads * shape.rows * shape.lanes);
     const double n = in.betas.data != nullptr ? 4 : 3;  // products and sums of an element
-    p.ledger->charge({.flops = 2 * n * products, .visible_flops = 2 * n * products});
+    const double state = state_bytes(p, at, shape.heads * shape.rows * shape.lanes);
+    p.ledger->charge({.flops = 2 * n * products, .visible_flops = 2 * n * products, .kv_bytes = state});
     if (in.rates) p.ledger->reads(in.rates->stored);
   }
   return out;

@@ -35,8 +35,13 @@ struct StateShape {
   std::int64_t rows = 0, lanes = 0;  ///< K and P.
   StateDecay decay = StateDecay::head;
 
-  /// The state of a layer as the cache keeps it: lanes innermost.
-  StateConfig cached() const { return {"state", {heads, rows, lanes}}; }
+  /// The state of a layer as the cache keeps it: lanes innermost. `lanes_first`: its site has lanes before rows, and no
+  /// heads where there is but one of all channels (Mamba-1).
+  StateConfig cached(bool lanes_first = false) const {
+    StateConfig config{"state", {heads, rows, lanes}};
+    if (lanes_first) config.shown = decay == StateDecay::element ? Shape{lanes, rows} : Shape{heads, lanes, rows};
+    return config;
+  }
 };
 
 struct StateInputs {

@@ -24,7 +24,7 @@ struct OpCost {
   double visible_flops = 0;  ///< Excludes the query–key pairs that the mask hides.
   double weights = 0;        ///< Elements of parameters that the op reads, each counted once.
   double activations = 0;    ///< float32 elements that the op reads and writes.
-  double kv_bytes = 0;       ///< Keys and values that attention reads and appends, in the cache's type.
+  double kv_bytes = 0;       ///< What is read from caches and written to them: keys and values, states.
   double maps = 0;           ///< H · n · S: elements of the attention maps, which other engines store.
 
   OpCost& operator+=(const OpCost& other);

@@ -187,6 +187,8 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
                 {"parameters", params},
                 {"account", costs},
                 {"kv_bytes_per_token", kv_bytes_per_token(s.config, kv)},
+                {"state_bytes", state_bytes(s.config).states},
+                {"snapshot_bytes", state_bytes(s.config).snapshot},
                 {"kv_cache_bytes", costs["prefill"]["memory"]["kv_cache"]}};
   if (request.cluster) {
     const Workload w = workload_of(request, s, Phase::train);

@@ -68,7 +68,7 @@ constexpr SublayerNames names_of(const MambaConfig&) {
 void check(std::string_view where, const MambaConfig& c);
 void list_params(ParamList& list, const std::string& at, const MambaConfig& c, MambaParams& w, Widths d);
 inline CacheLayerConfig cache_layer(const MambaConfig& c) {
-  return std::vector<StateConfig>{window_config(c.channels, c.width), c.state().cached()};
+  return std::vector<StateConfig>{window_config(c.channels, c.width), c.state().cached(true)};
 }
 inline void tap_input(Pass& p, BlockSite at, const MambaConfig&, SublayerInput& in) {
   tap_stream(p, at(MambaSite::mixer_in), in);

@@ -102,7 +102,7 @@ constexpr SublayerNames names_of(const Mamba2Config&) {
 void check(std::string_view where, const Mamba2Config& c);
 void list_params(ParamList& list, const std::string& at, const Mamba2Config& c, Mamba2Params& w, Widths d);
 inline CacheLayerConfig cache_layer(const Mamba2Config& c) {
-  return std::vector<StateConfig>{window_config(c.channels(), c.width), c.state().cached()};
+  return std::vector<StateConfig>{window_config(c.channels(), c.width), c.state().cached(true)};
 }
 inline void tap_input(Pass& p, BlockSite at, const Mamba2Config&, SublayerInput& in) {
   tap_stream(p, at(MambaSite::mixer_in), in);
