@@ -58,12 +58,14 @@ def write(folder: Path, base: str, options: dict) -> None:
     save_file({name: tensor.float().contiguous() for name, tensor in stored.items()}, path, metadata={"format": "pt"})
     config = folder / "adapter" / "adapter_config.json"
     content = json.loads(config.read_text()) | {"base_model_name_or_path": base}
+    for key in ("target_modules", "target_parameters"):  # sets, whose order varies
+        content[key] = sorted(content[key] or [])
     config.write_text(json.dumps(dict(sorted(content.items())), indent=2) + "\n")
     golden = {"ids": ids[0].float(), "logits": logits.detach().contiguous()}
     for name, param in trained.items():
-        golden["grad." + name.replace(".default", "")] = param.grad.contiguous()
-    missing = {name.removeprefix("grad.") for name in golden} - set(stored) - {"ids", "logits"}
-    assert not {name for name in missing if "magnitude" not in name}, missing
+        stored_name = name.replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
+        golden["grad." + stored_name] = param.grad.contiguous()
+    assert {name.removeprefix("grad.") for name in golden} == set(stored) | {"ids", "logits"}
     save_file(golden, folder / "golden.safetensors")
     print(json.dumps({"case": folder.name, "tensors": sorted(stored)[:4]}))
 
