@@ -42,6 +42,15 @@ struct TensorRule {
   bool is_4d = false;           ///< A vector that is stored as `[1, 1, n, 1]`.
 };
 
+/// Where transformers has experts in memory, whose parameters adapters of PEFT name (target_parameters): in one tensor
+/// for each layer `[E, 2 f, d]`, and one `[E, d, f]`. Empty names: the family is not one of transformers.
+struct ExpertParameters {
+  std::string_view gate_up = "{p}layers.{l}.mlp.experts.gate_up_proj", down = "{p}layers.{l}.mlp.experts.down_proj";
+  std::string_view router{};   ///< Empty: as in the file.
+  Rows rows = Rows::stacked;   ///< Of gate_up.
+  bool is_transposed = false;  ///< Without PEFT's knowledge, which takes the inputs for the outputs.
+};
+
 /// Whether the file has a tensor of this full name.
 using HasTensor = std::function<bool(std::string_view name)>;
 /// The shape of a tensor of the file; empty if there is none. The name may have `{p}`.
@@ -65,6 +74,10 @@ struct Family {
   std::vector<std::string_view> prefixes;  ///< Tried in order until `embedding` is a tensor of the file.
   std::string_view embedding;
   std::vector<TensorRule> tensors;
+  ExpertParameters experts{};
+  /// Default of router_aux_loss_coef, of families that transformers trains with a balancing loss if
+  /// output_router_logits.
+  std::optional<double> balance_loss{};
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
 

@@ -35,8 +35,8 @@ Family gpt_oss_family() {
   Family family = decoder_family("gpt_oss", "GptOssForCausalLM", read_gpt_oss);
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.router", {"blocks.{l}.mlp.router"}}});
   add_sinks(family);
-  add_transposed_experts(family, "{p}layers.{l}.mlp.experts.gate_up_proj", "{p}layers.{l}.mlp.experts.down_proj",
-                         Rows::alternating);
+  family.experts.rows = Rows::alternating;
+  add_transposed_experts(family, family.experts.gate_up, family.experts.down, family.experts.rows);
   const auto bias = [&](std::string_view stored, std::vector<std::string_view> ours) {
     TensorRule rule{stored, std::move(ours), kAsIs, Rows::alternating};
     rule.has_ending = false;
@@ -45,6 +45,7 @@ Family gpt_oss_family() {
   bias("{p}layers.{l}.mlp.experts.gate_up_proj_bias",
        {"blocks.{l}.mlp.experts.{e}.w_gate.bias", "blocks.{l}.mlp.experts.{e}.w_up.bias"});
   bias("{p}layers.{l}.mlp.experts.down_proj_bias", {"blocks.{l}.mlp.experts.{e}.w_down.bias"});
+  family.balance_loss = 0.001;
   family.keys.push_back({"n_experts", "num_local_experts"});
   family.keys.push_back({"top_k", "num_experts_per_tok"});
   return family;

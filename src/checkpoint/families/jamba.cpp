@@ -47,6 +47,7 @@ Family jamba_family() {
                {"{p}layers.{l}.feed_forward.experts.{e}.gate_proj", {"blocks.{l}.mlp.experts.{e}.w_gate"}},
                {"{p}layers.{l}.feed_forward.experts.{e}.up_proj", {"blocks.{l}.mlp.experts.{e}.w_up"}},
                {"{p}layers.{l}.feed_forward.experts.{e}.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down"}}});
+  family.balance_loss = 0.001;
   return family;
 }
 

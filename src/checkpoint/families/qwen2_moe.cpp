@@ -18,6 +18,7 @@ Family qwen2_moe_family() {
   });
   add_experts(family);
   add_qwen_shared_expert(family);
+  family.balance_loss = 0.001;
   return family;
 }
 

@@ -21,6 +21,7 @@ Family qwen3_5_moe_text_family() {
   add_qwen_shared_expert(family);
   add_gated_queries(family);
   add_qwen3_5_delta_net(family);
+  family.balance_loss = 0.001;
   return family;
 }
 

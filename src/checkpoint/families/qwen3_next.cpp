@@ -26,6 +26,7 @@ Family qwen3_next_family() {
                                convolution_rule("{p}layers.{l}.linear_attn.conv1d", "blocks.{l}.linear_attn.conv"),
                                {"{p}layers.{l}.linear_attn.norm", {"blocks.{l}.linear_attn.norm"}},
                                {"{p}layers.{l}.linear_attn.out_proj", {"blocks.{l}.linear_attn.wo"}}});
+  family.balance_loss = 0.001;
   return family;
 }
 
