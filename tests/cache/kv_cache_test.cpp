@@ -273,6 +273,80 @@ TEST(KvCache, SnapshotsGiveWayWhenMemoryIsShort) {
   sequence.check();
 }
 
+/// A cache whose state is the number of its tokens, and which knows how to compute it within a pass.
+void feed_counted(KvCache& cache, std::int64_t n) {
+  std::ranges::fill(cache.next_state<float>(0, 0), static_cast<float>(cache.length() + n));
+  if (cache.keeps_last_pass()) {
+    cache.set_replay(0, 0, [](std::int64_t rows, std::span<const float> before, std::span<float> to) {
+      std::ranges::fill(to, (before.empty() ? 0.0f : before.front()) + static_cast<float>(rows));
+    });
+  }
+  cache.advance(n);
+}
+
+TEST(KvCache, ReturnsToAnyTokenOfItsLastPass) {
+  KvPool pool(1 << 20, 4);
+  KvCache cache({std::vector<StateConfig>{{"n", {3}}}}, 100, KvType::f32, pool);
+  feed_counted(cache, 5);
+  EXPECT_EQ(cache.truncate(4), 0) << "no pass is kept";
+  cache.keep_last_pass();
+  cache.keep_snapshots();
+  feed_counted(cache, 10);
+  EXPECT_EQ(cache.truncate(9), 9);
+  EXPECT_EQ(cache.state<float>(0, 0).front(), 9.0f);
+  cache.snapshot();
+  feed_counted(cache, 20);
+  for (const std::int64_t length : {28, 27, 12, 10}) {
+    KvCache copy({std::vector<StateConfig>{{"n", {3}}}}, 100, KvType::f32, pool);
+    EXPECT_EQ(cache.truncate(length), length);
+    EXPECT_EQ(cache.state<float>(0, 0).front(), static_cast<float>(length));
+    copy.copy_from(cache);
+    feed_counted(copy, 1);
+    EXPECT_EQ(copy.state<float>(0, 0).front(), static_cast<float>(length + 1)) << "the copy has a state of its own";
+  }
+  EXPECT_EQ(cache.truncate(9), 9) << "the beginning of the pass";
+  EXPECT_EQ(cache.state<float>(0, 0).front(), 9.0f);
+  EXPECT_EQ(cache.truncate(8), 0) << "before the pass there is no snapshot";
+  feed_counted(cache, 3);
+  EXPECT_EQ(cache.truncate(1), 1) << "the pass began with the text";
+  std::ranges::fill(cache.next_state<float>(0, 0), 7.0f);
+  cache.advance(2);
+  EXPECT_EQ(cache.truncate(2), 0) << "a layer did not say how to compute its state";
+}
+
+TEST(KvCache, BeginsAfterTokensThatItHasNotSeen) {
+  const std::vector<KvLayerConfig> layers = {{2, 3, std::nullopt}, {1, 2, 3}, {1, 2, 4, {}, true}};
+  for (const std::int64_t length : {1, 2, 3, 4, 7, 8}) {
+    Sequence first(layers, 20, 2, system_kv_memory(), States::yes);
+    first.feed(length);
+    KvCache cache(with_states(layers, States::yes), 20, KvType::f32, system_kv_memory(), 2);
+    cache.begin(length);
+    for (int layer = 0; layer < 3; ++layer) {
+      const KvLayerConfig& config = layers[static_cast<std::size_t>(layer)];
+      for (const bool is_value : {false, true}) {
+        std::vector<float> rows;
+        const KvSpans kept = first.cache().past(layer, 0);
+        for (std::int64_t at = kept.first_position(); at < length; ++at) {
+          for (std::int64_t head = 0; head < config.n_kv_heads; ++head) {
+            for (std::int64_t i = 0; i < config.head_dim; ++i) rows.push_back(element(layer, is_value, at, head, i));
+          }
+        }
+        const KvBatch batch{reinterpret_cast<const std::byte*>(rows.data())};
+        is_value ? cache.set_past_values(layer, batch) : cache.set_past_keys(layer, batch);
+      }
+    }
+    std::ranges::copy(first.cache().state<float>(3, 0), cache.next_state<float>(3, 0).begin());
+    std::ranges::copy(first.cache().state<std::int32_t>(3, 1), cache.next_state<std::int32_t>(3, 1).begin());
+    cache.advance(0);
+    EXPECT_EQ(cache.length(), length);
+    first.cache().copy_from(cache);
+    first.check();
+    first.feed(3);
+    first.check();
+    EXPECT_THROW(cache.begin(1), InternalError);
+  }
+}
+
 TEST(KvCache, StatesAreFoundByLayerNumberAndType) {
   CacheLayerConfig both(KvLayerConfig{1, 2, std::nullopt});
   both.states = {{"s", {3}}};

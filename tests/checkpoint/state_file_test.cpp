@@ -111,22 +111,22 @@ class StateFileOf {
 TEST(StateFile, HasTheLayoutsOfTheSites) {
   using Sizes = std::vector<std::int64_t>;
   const StateFileOf delta("qwen3_5_text"), mamba2("mamba2"), mamba("mamba"), conv("lfm2");
-  EXPECT_EQ(shape_of(delta.file(), "blocks.0.linear_attn.state"), Sizes({3, 6, 10}));
-  EXPECT_EQ(shape_of(delta.file(), "blocks.0.linear_attn.conv"), Sizes({3, 42}));
-  EXPECT_EQ(shape_of(delta.file(), "blocks.1.attn.k"), Sizes({5, 1, 8}));
-  EXPECT_EQ(shape_of(delta.file(), "blocks.1.attn.v"), Sizes({5, 1, 8}));
-  EXPECT_EQ(delta.file().tensors().size(), 4U);
+  EXPECT_EQ(shape_of(delta.file(), "blocks.0.linear_attn.state"), Sizes({6, 10, 14}));
+  EXPECT_EQ(shape_of(delta.file(), "blocks.0.linear_attn.conv"), Sizes({3, 144}));
+  EXPECT_EQ(shape_of(delta.file(), "blocks.2.attn.k"), Sizes({5, 2, 16}));
+  EXPECT_EQ(shape_of(delta.file(), "blocks.2.attn.v"), Sizes({5, 2, 16}));
+  EXPECT_EQ(delta.file().tensors().size(), 6U);
   EXPECT_EQ(delta.file().metadata().at("length"), "5");
-  EXPECT_EQ(shape_of(mamba2.file(), "blocks.1.mixer.state"), Sizes({4, 12, 5}));
+  EXPECT_EQ(shape_of(mamba2.file(), "blocks.1.mixer.state"), Sizes({4, 12, 7}));
   EXPECT_EQ(shape_of(mamba.file(), "blocks.1.mixer.state"), Sizes({48, 5}));
-  EXPECT_EQ(shape_of(conv.file(), "blocks.0.conv.conv"), Sizes({2, 24}));
+  EXPECT_EQ(shape_of(conv.file(), "blocks.0.conv.conv"), Sizes({2, 36}));
 
   const SafetensorsFile file = mamba2.file();
   const auto* const stored = reinterpret_cast<const float*>(file.tensors().at("blocks.1.mixer.state").bytes.data());
   const std::span<const float> state = mamba2.cache->state<float>(1, 1);  // [H, N, P]
   for (std::size_t h = 0; h < 4; ++h) {
-    for (std::size_t n = 0; n < 5; ++n) {
-      for (std::size_t p = 0; p < 12; ++p) EXPECT_EQ(stored[(h * 12 + p) * 5 + n], state[(h * 5 + n) * 12 + p]);
+    for (std::size_t n = 0; n < 7; ++n) {
+      for (std::size_t p = 0; p < 12; ++p) EXPECT_EQ(stored[(h * 12 + p) * 7 + n], state[(h * 7 + n) * 12 + p]);
     }
   }
 }
@@ -173,15 +173,15 @@ TEST(StateFile, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_after([&](auto& t, auto&) { t.erase(state); }), HasSubstr(state + " is missing"));
   EXPECT_THAT(error_after([&](auto& t, auto&) { t["more"] = t[state]; }), HasSubstr("tensor more is unknown"));
   EXPECT_THAT(error_after([&](auto& t, auto&) {
-                t[state].shape = {3, 10, 6};
+                t[state].shape = {6, 14, 10};
               }),
-              HasSubstr(state + ": expected F32 [3, 6, 10], got F32 [3, 10, 6]"));
+              HasSubstr(state + ": expected F32 [6, 10, 14], got F32 [6, 14, 10]"));
   EXPECT_THAT(error_after([&](auto& t, auto&) { t[state].values[7] = std::nanf(""); }), HasSubstr(state));
-  EXPECT_THAT(error_after([&](auto& t, auto&) { t["blocks.1.attn.k"].values[7] = HUGE_VALF; }),
-              HasSubstr("blocks.1.attn.k has a value that is infinite"));
+  EXPECT_THAT(error_after([&](auto& t, auto&) { t["blocks.2.attn.k"].values[7] = HUGE_VALF; }),
+              HasSubstr("blocks.2.attn.k has a value that is infinite"));
   EXPECT_THAT(error_after([](auto&, auto& m) { m["model"] = "0"; }), HasSubstr("another model"));
   EXPECT_THAT(error_after([](auto&, auto& m) { m.erase("model"); }), HasSubstr("another model"));
-  EXPECT_THAT(error_after([](auto&, auto& m) { m["length"] = "6"; }), HasSubstr("blocks.1.attn.k: expected"));
+  EXPECT_THAT(error_after([](auto&, auto& m) { m["length"] = "6"; }), HasSubstr("blocks.2.attn.k: expected"));
   for (const char* const length : {"0", "-1", "1025", "x", "5 "}) {
     EXPECT_THAT(error_after([&](auto&, auto& m) { m["length"] = length; }), HasSubstr("metadata length")) << length;
   }

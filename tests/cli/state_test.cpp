@@ -70,17 +70,17 @@ TEST_F(StateCommands, ErrorsNameTheOption) {
 }
 
 TEST_F(StateCommands, InfoAndBenchCountStates) {
-  constexpr std::int64_t kElements = 3 * 6 * 10 + 3 * 42;
+  constexpr std::int64_t kElements = 2 * (6 * 10 * 14 + 3 * 144);
   const Json info = json_of({"info", model_});
   EXPECT_EQ(info["state_bytes"], 4 * kElements);
   EXPECT_GE(info["snapshot_bytes"], 4 * kElements);
-  EXPECT_EQ(info["kv_bytes_per_token"], 2 * 8 * 4);
+  EXPECT_EQ(info["kv_bytes_per_token"], 2 * 2 * 16 * 4);
   const Json bench = json_of({"bench", model_, "--prompt", "8", "--generate", "2", "--repeats", "1"});
   for (const char* const key : {"state_bytes", "snapshot_bytes", "kv_bytes_per_token"}) {
     EXPECT_EQ(bench[key], info[key]) << key;
   }
   const double decode = info["account"]["decode"]["kv_bytes"], length = info["account"]["decode"]["length"];
-  EXPECT_EQ(decode, length * 2 * 8 * 4 + 2 * 4 * kElements) << "states are read and written";
+  EXPECT_EQ(decode, length * 2 * 2 * 16 * 4 + 2 * 4 * kElements) << "states are read and written";
 }
 
 }  // namespace
