@@ -121,7 +121,8 @@ TEST_P(StateModels, CachesReturnIntoTheirLastPass) {
       if (length > 0) read(fresh, std::span(ids).first(length));
       EXPECT_TRUE(same_bits(read(copy, others), read(fresh, others))) << before << ", " << length;
     }
-    if (before > 1) EXPECT_EQ(cache.truncate(1), 0) << "no snapshot";
+    if (before <= 1) continue;
+    EXPECT_EQ(cache.truncate(1), 0) << "no snapshot";
   }
 }
 
