@@ -54,7 +54,7 @@ class Golden : public testing::TestWithParam<std::string> {};
 TEST_P(Golden, EverySiteEqualsTheReference) {
   const auto expected = golden_values(GetParam());
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
-  Probe probe(*checkpoint.model, {"*"});
+  Probe probe(*checkpoint.model, {"*", "*.hook_ssm_state"});
   logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe});
 
   std::size_t compared = 0;

@@ -121,7 +121,10 @@ std::map<std::string, Value> golden_values(const std::string& name) {
   for (const auto& [site, tensor] : file.tensors()) {
     Value value;
     const auto& s = tensor.shape;
-    value.shape = s.size() == 1 ? Shape{s[0]} : s.size() == 2 ? Shape{s[0], s[1]} : Shape{s[0], s[1], s[2]};
+    value.shape = s.size() == 1   ? Shape{s[0]}
+                  : s.size() == 2 ? Shape{s[0], s[1]}
+                  : s.size() == 3 ? Shape{s[0], s[1], s[2]}
+                                  : Shape{s[0], s[1], s[2], s[3]};
     value.data.resize(tensor.bytes.size() / sizeof(float));
     std::memcpy(value.data.data(), tensor.bytes.data(), tensor.bytes.size());
     values[site] = std::move(value);

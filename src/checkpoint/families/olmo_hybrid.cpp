@@ -11,7 +11,8 @@ ModelConfig read_olmo_hybrid(ConfigReader& c) {
     c.ignore(key);  // initialization
   }
   DecoderKeys keys{.max_seq_len = 65536};
-  keys.has_rope = c.has("rope_parameters") || c.has("rope_theta");
+  std::optional<ConfigReader> rope = c.object("rope_parameters");
+  keys.has_rope = !rope || rope->has("rope_theta");
   ModelConfig model = read_decoder(c, keys);
   if (!keys.has_rope) c.ignore("rope_parameters");
   read_attention_bias(c, model);

@@ -212,7 +212,11 @@ ModelConfig read_qwen_hybrid(ConfigReader& c, DeltaNetConfig::Projections projec
   keys.rope.has_sections = true;
   ModelConfig model = read_decoder(c, keys);
   c.expect(!c.flag_or("attention_bias", false), "attention_bias", "false");
-  c.ignore("output_gate_type");  // in published files; transformers reads it nowhere
+  c.expect(c.flag_or("attn_output_gate", true), "attn_output_gate", "true");
+  for (const char* key :
+       {"output_gate_type", "mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"}) {
+    c.ignore(key);  // in published files; transformers reads them nowhere
+  }
   norm_q_and_k(model, QkNormConfig::Over::head);
   for (AttentionConfig* attention : every<AttentionConfig>(model.blocks)) attention->out_gate = true;
   DeltaNetConfig net;

@@ -14,8 +14,7 @@ namespace vitrine {
 Tensor ffn(Pass& p, const FfnSites& at, const DenseConfig& c, const FfnParams& w, const Tensor& x) {
   Tensor post;
   if (c.gated) {
-    Tensor gate = p.tap(at.pre, linear(p, w.w_gate, x, AddedSite{at.lora_gate}));
-    gate = scale(p, c.gate_scale, gate);
+    Tensor gate = p.tap(at.pre, scale(p, c.gate_scale, linear(p, w.w_gate, x, AddedSite{at.lora_gate})));
     const Tensor up = p.tap(at.up, linear(p, w.w_up, x, AddedSite{at.lora_up}));
     if (c.gate_cutoff) {
       const Tensor kept = gaussian_topk(p, *c.gate_cutoff, p.whole(gate, w.w_down.weight.shape[1]));
