@@ -61,10 +61,10 @@ def write(folder: Path, base: str, options: dict) -> None:
     for key in ("target_modules", "target_parameters"):  # sets, whose order varies
         content[key] = sorted(content[key] or [])
     config.write_text(json.dumps(dict(sorted(content.items())), indent=2) + "\n")
-    golden = {"ids": ids[0].float(), "logits": logits.detach().contiguous()}
+    golden = {"ids": ids[0].float(), "logits": logits.detach().float().contiguous()}
     for name, param in trained.items():
         stored_name = name.replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
-        golden["grad." + stored_name] = param.grad.contiguous()
+        golden["grad." + stored_name] = param.grad.float().contiguous()
     assert {name.removeprefix("grad.") for name in golden} == set(stored) | {"ids", "logits"}
     save_file(golden, folder / "golden.safetensors")
     print(json.dumps({"case": folder.name, "tensors": sorted(stored)[:4]}))
