@@ -61,7 +61,8 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
         tap_input(p, here, kind, in);
         normed = norm(p, here(names.pre), sublayer.norms.pre, own.norms.pre, in.stream);
       }
-      in.normed = scale(p, sublayer.input_scale, normed);
+      in.scale = sublayer.input_scale;
+      in.normed = scale(p, in.scale, normed);
       return forward(p, here, kind, params, in);
     });
     if (p.ends_before(here(names.post).scale)) continue;  // one that runs next to it may still be needed

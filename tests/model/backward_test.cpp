@@ -13,8 +13,8 @@ namespace vitrine::test {
 namespace {
 
 /// All sites except those that change the order of sums in the backward when they are tapped.
-const std::vector<std::string> kPlainSites = {"*", "!*.hook_mlp_in", "!*.hook_scores_raw", "!*.hook_attn_scores",
-                                              "!*.hook_pattern"};
+const std::vector<std::string> kPlainSites = {
+    "*", "!*.hook_mlp_in", "!*.hook_mixer_in", "!*.hook_scores_raw", "!*.hook_attn_scores", "!*.hook_pattern"};
 const std::vector<std::string> kStrips = {"*.hook_scores_raw", "*.hook_attn_scores", "*.hook_pattern"};
 
 /// The golden's text, or the beginning of a long one.

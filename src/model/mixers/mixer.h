@@ -69,6 +69,7 @@ struct SublayerInput {
   const RopeTables* rope = nullptr;                        ///< The rotations of the stack.
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`.
   const NormParams* norm_params = nullptr;
+  float scale = 1.0f;  ///< Of `normed`, after the norm.
   HeadCopies q{}, k{}, v{};
   /// By layer: memory for the keys and values that later layers read, too; no data for other layers. Empty if no layer
   /// reads those of another.

@@ -42,7 +42,7 @@ Tensor norm_copies(Pass& p, BlockSite at, const SublayerInput& in, const Tensor&
   const Exchanged<Taps*> without_taps(p.taps, nullptr);
   const Shape shape = copies.shape;
   const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
-  return norm(p, at(norms::ln1), *in.norm_config, *in.norm_params, rows).reshaped(shape);
+  return scale(p, in.scale, norm(p, at(norms::ln1), *in.norm_config, *in.norm_params, rows)).reshaped(shape);
 }
 
 /// With a tape: y was computed from the same rows for all heads. Gives `copies` the gradient that they would have if
