@@ -154,7 +154,7 @@ std::vector<double> gradient_at(const StateCase& c, const OpRun& run, StateValue
 }
 
 TEST(StateTaps, GradientsAtTheSites) {
-  for (const StateCase& c : state_cases({6, 2}, 3, 2)) {
+  for (const StateCase& c : state_cases({5, 1}, 3, 2)) {
     const StateChanges none = [](StateValue, std::int64_t, std::int64_t) { return Affine{}; };
     for (const bool is_changed : {false, true}) {
       const StateChanges changes = is_changed ? change_of(StateValue::carry, {0.5, 1}) : none;
