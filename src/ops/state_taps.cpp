@@ -111,9 +111,7 @@ void TappedStates::scan() {
     carry_factor_ = p_.filled(shape, 1.0f);
     if (p_.taps->wants_gradient(at_(sites_.carry))) carry_gradient_ = p_.tensor(shape);
   }
-  for (const Segment& s : run_.segments()) {
-    if (!p_.shapes_only) scan_segment(s);
-  }
+  for (const Segment& s : run_.segments()) scan_segment(s);
   if (taps_carry_) p_.taps->visit_steps(p_, at_(sites_.carry), carried_);
 }
 
@@ -121,6 +119,7 @@ void TappedStates::scan_segment(const Segment& s) {
   const ArenaScope scope(p_.arena);
   const StateShape& shape = run_.shape_;
   const Tensor current = p_.filled({shape.heads, shape.rows, shape.lanes}, 0.0f);
+  if (p_.shapes_only) return;
   if (const float* const from = run_.first_state(s)) std::copy_n(from, current.count(), current.data);
   const std::int64_t blocks = (shape.lanes + kStateRow - 1) / kStateRow;
   const std::int64_t grain = ExecutionContext::kOperationsPerThread / (8 * shape.rows * kStateRow) + 1;

@@ -61,7 +61,8 @@ using StateChange = std::function<void(StateValue value, std::int64_t t, std::in
 template <class T>
 std::vector<T> state_scan_formula(const StateCase& c, const std::vector<std::vector<T>>& x,
                                   const StateChange<T>& change = {}) {
-  const auto [heads, groups, rows, lanes, decay] = c.shape;
+  const std::int64_t heads = c.shape.heads, groups = c.shape.groups, rows = c.shape.rows, lanes = c.shape.lanes;
+  const StateDecay decay = c.shape.decay;
   const auto at = [](const std::vector<T>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; };
   const auto changed = [&](StateValue value, std::int64_t t, std::int64_t i, T number) {
     if (change) change(value, t, i, number);
@@ -74,15 +75,19 @@ std::vector<T> state_scan_formula(const StateCase& c, const std::vector<std::vec
     for (const std::int64_t end = t + length; t < end; ++t) {
       for (std::int64_t h = 0; h < heads; ++h) {
         const std::int64_t group = (t * groups + h / (heads / groups)) * rows;
+        std::vector<T> kept;  // of each row, unless decays are of elements
+        for (std::int64_t i = 0; i < rows && decay != StateDecay::element; ++i) {
+          const bool is_known = decay == StateDecay::head && i > 0;
+          const std::int64_t index = decay == StateDecay::row ? (t * heads + h) * rows + i : t * heads + h;
+          kept.push_back(is_known ? kept[0] : std::exp(at(x[3], index)));
+        }
         for (std::int64_t l = 0; l < lanes; ++l) {
           const auto element = [&](std::int64_t i) -> T& {
             return state[static_cast<std::size_t>((h * rows + i) * lanes + l)];
           };
           T read(0), sum(0);
           for (std::int64_t i = 0; i < rows; ++i) {
-            element(i) *= std::exp(decay == StateDecay::head  ? at(x[3], t * heads + h)
-                                   : decay == StateDecay::row ? at(x[3], (t * heads + h) * rows + i)
-                                                              : at(x[3], t * lanes + l) * at(x[4], l * rows + i));
+            element(i) *= kept.empty() ? std::exp(at(x[3], t * lanes + l) * at(x[4], l * rows + i)) : at(kept, i);
             read += element(i) * at(x[1], group + i);
           }
           T written = at(x[2], (t * heads + h) * lanes + l);

@@ -113,7 +113,7 @@ TEST(StateTaps, AChangeReachesWhatItShould) {
 }
 
 TEST(StateTaps, GradientsGoThroughChanges) {
-  for (const StateCase& c : state_cases({7, 3}, 4, 3)) {
+  for (const StateCase& c : state_cases({6, 2}, 3, 2)) {
     for (const StateValue value : values_of(c)) {
       for (const Affine affine : {Affine{0, 1}, Affine{1, 1.5}, Affine{-0.5, 0}}) {
         SCOPED_TRACE(c.name + " " + std::to_string(static_cast<int>(value)));
@@ -154,7 +154,7 @@ std::vector<double> gradient_at(const StateCase& c, const OpRun& run, StateValue
 }
 
 TEST(StateTaps, GradientsAtTheSites) {
-  for (const StateCase& c : state_cases({6, 2}, 3, 2)) {
+  for (const StateCase& c : state_cases({5, 1}, 3, 2)) {
     const StateChanges none = [](StateValue, std::int64_t, std::int64_t) { return Affine{}; };
     for (const bool is_changed : {false, true}) {
       const StateChanges changes = is_changed ? change_of(StateValue::carry, {0.5, 1}) : none;
