@@ -99,8 +99,8 @@ SafetensorsFile SafetensorsFile::open(const std::string& path) {
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
       if (!entry.is_object()) continue;
-      for (const auto& [key, text] : entry.items()) {
-        if (text.is_string()) result.metadata_[key] = text.get<std::string>();
+      for (const auto& [key, value] : entry.items()) {
+        if (value.is_string()) result.metadata_[key] = value.get<std::string>();
       }
       continue;
     }
