@@ -145,9 +145,7 @@ Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tens
   };
   const Tensor y = multiply_rows(weight, x);
   if (p.ledger != nullptr) {
-    const double elements = static_cast<double>(n * rows.count) * static_cast<double>(weight.view.cols);
-    const double flops = 2 * static_cast<double>(x.rows()) * elements;
-    p.ledger->charge({.flops = flops, .visible_flops = flops, .weights = elements});
+    p.ledger->multiplies_part(weight, rows.first, x.rows(), n * rows.count * weight.view.cols);
   }
   return adapted(p, weight.name, x, y, {}, low_rank);
 }

@@ -54,6 +54,15 @@ void Ledger::multiplies(const Param& weight, std::int64_t rows, std::int64_t col
   charge({.flops = flops, .visible_flops = flops});
 }
 
+void Ledger::multiplies_part(const Param& weight, std::int64_t first_row, std::int64_t rows, std::int64_t elements) {
+  LedgerOp& op = ops_.back();
+  op.part_of = &weight;
+  op.first_row = first_row;
+  const double flops = 2 * static_cast<double>(rows) * static_cast<double>(elements);
+  charge({.flops = flops, .visible_flops = flops, .weights = static_cast<double>(elements)});
+  if (receive_) receive_(op);
+}
+
 void Ledger::looks_up(std::string_view name, std::int64_t elements) {
   ops_.back().name = name;
   charge({.weights = static_cast<double>(elements)});

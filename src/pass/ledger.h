@@ -36,6 +36,8 @@ struct LedgerOp {
   Stack stack = Stack::only;
   std::string name{};             ///< That of its parameter (`attn.wq`), else of its first site; without the layer.
   const Param* weight = nullptr;  ///< The matrix or vector that it multiplies by, if any.
+  const Param* part_of = nullptr;  ///< The matrix of which each head multiplies by rows of its own, if any,
+  std::int64_t first_row = 0;      ///< and the first of them among the rows of a head.
   std::string shape{};            ///< The operands as text, if inputs and output do not show them.
   std::vector<Tensor> inputs{};
   Tensor output{};
@@ -56,11 +58,15 @@ class Ledger {
   void reads(const Param& param);
   /// The last op reads `weight` and multiplies `rows` rows by it, or by some of its columns.
   void multiplies(const Param& weight, std::int64_t rows, std::int64_t columns);
+  /// The last op reads, for each head, rows of `weight` from `first_row` of the head on, `elements` of it altogether,
+  /// and multiplies `rows` rows by them.
+  void multiplies_part(const Param& weight, std::int64_t first_row, std::int64_t rows, std::int64_t elements);
   /// Names the last op, which reads `elements` of a table.
   void looks_up(std::string_view name, std::int64_t elements);
   /// Adds to the cost of the last op, which already includes its inputs and output.
   void charge(const OpCost& cost) { ops_.back().cost += cost; }
-  /// Calls `receive` for every op that reads a parameter, when it has run and its operands still exist.
+  /// Calls `receive` for every op that reads a parameter or a part of one, when it has run and its operands still
+  /// exist.
   void watch(std::function<void(const LedgerOp& op)> receive) { receive_ = std::move(receive); }
   /// Names the last op and sets its shape.
   void name(std::string_view name, std::string shape = {});

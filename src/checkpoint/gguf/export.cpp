@@ -36,7 +36,7 @@ class TensorStream {
       for (std::int64_t first = 0; first < tensor.parts[part].rows; first += step) {
         const std::int64_t n = std::min(step, tensor.parts[part].rows - first);
         fill(tensor, part, first, n);
-        if (measures) all += squares_of(tensor, part, n);
+        if (measures) all += squares_of(tensor, part, first, n);
         writer_.append(bytes_);
         report(n * tensor.cols);
       }
@@ -56,16 +56,16 @@ class TensorStream {
     }
   };
 
-  /// Of the rows in floats_ and bytes_.
-  Squares squares_of(const PlannedTensor& tensor, std::size_t part, std::int64_t n) const {
+  /// Of the rows in floats_ and bytes_, n rows of the part from `first` on.
+  Squares squares_of(const PlannedTensor& tensor, std::size_t part, std::int64_t first, std::int64_t n) const {
     std::vector<Squares> rows(static_cast<std::size_t>(n));
-    const float* const weights = tensor.importance_of(part);
     pool_.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> stored(static_cast<std::size_t>(tensor.cols));
       for (std::int64_t i = begin; i < end; ++i) {
         const std::byte* const bytes = bytes_.data() + bytes_of(tensor.dtype, i * tensor.cols);
         read_row({bytes, tensor.dtype, 1, tensor.cols, tensor.cols, 1}, 0, stored);
         const float* const x = floats_.data() + i * tensor.cols;
+        const float* const weights = tensor.importance_of(part, first + i);
         Squares& row = rows[static_cast<std::size_t>(i)];
         for (std::size_t k = 0; k < stored.size(); ++k) {
           const double w = weights != nullptr ? static_cast<double>(weights[k]) : 1.0,
@@ -96,7 +96,8 @@ class TensorStream {
         throw BadInput(where_ + ", " + tensor.name, "expected finite weights, got infinity or NaN");
       }
       if (copy_rows(tensor, part, first, begin, end)) return;
-      convert(rows, end - begin, tensor, index, bytes_.data() + bytes_of(tensor.dtype, begin * tensor.cols));
+      convert(rows, first + begin, end - begin, tensor, index,
+              bytes_.data() + bytes_of(tensor.dtype, begin * tensor.cols));
     });
   }
 
@@ -149,11 +150,19 @@ class TensorStream {
     return true;
   }
 
-  void convert(const float* rows, std::int64_t n, const PlannedTensor& tensor, std::size_t part, std::byte* to) const {
+  /// Converts n rows of the part, from `first` on.
+  void convert(const float* rows, std::int64_t first, std::int64_t n, const PlannedTensor& tensor, std::size_t part,
+               std::byte* to) const {
     const std::string where = where_ + ", " + tensor.name;
     const Kernels& kernels = default_kernels();
     if (is_blocks(tensor.dtype)) {
-      return quantize_rows(kernels, tensor.dtype, rows, n, tensor.cols, tensor.importance_of(part), to, where);
+      const std::int64_t of_head = tensor.rows_of_head();
+      for (std::int64_t i = 0, count = 0; i < n; i += count) {
+        count = tensor.n_heads > 1 ? std::min(n - i, of_head - (first + i) % of_head) : n;
+        quantize_rows(kernels, tensor.dtype, rows + i * tensor.cols, count, tensor.cols,
+                      tensor.importance_of(part, first + i), to + bytes_of(tensor.dtype, i * tensor.cols), where);
+      }
+      return;
     }
     const std::span<const float> all(rows, static_cast<std::size_t>(n * tensor.cols));
     const auto too_large = [](float x) { return std::abs(x) >= kBeyondHalf && std::isfinite(x); };

@@ -71,9 +71,9 @@ class Planner {
     tensor.rows = shape.rows;
     tensor.cols = shape.cols;
     const bool is_by_head = tensor.name.ends_with(kKeysByHead) || tensor.name.ends_with(kValuesByHead);
-    const std::int64_t n_heads = is_by_head ? heads_of(config_, static_cast<std::size_t>(place.layer))->n_heads : 1;
+    if (is_by_head) tensor.n_heads = heads_of(config_, static_cast<std::size_t>(place.layer))->n_heads;
     tensor.shape = is_gate      ? std::vector{shape.cols}
-                   : is_by_head ? std::vector{n_heads, shape.rows / n_heads, shape.cols}
+                   : is_by_head ? std::vector{tensor.n_heads, tensor.rows_of_head(), shape.cols}
                                 : shape.stored;
     const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight");
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
@@ -102,6 +102,7 @@ class Planner {
     const auto add_part = [&](std::string_view end, const HeadRows& of, std::int64_t rows, std::int64_t cols) {
       PlannedTensor tensor;
       tensor.name = start + std::string(end);
+      tensor.n_heads = c.n_heads;
       tensor.shape = {c.n_heads, rows, cols};
       tensor.rows = c.n_heads * rows, tensor.cols = cols;
       SourceRows part{it->second, tensor.rows};
@@ -149,7 +150,7 @@ class Planner {
     }
     refuse_requantizing(tensor);
     if (types_.importance == nullptr || !is_blocks(tensor.dtype)) return;
-    tensor.importance = types_.importance->weights_of(tensor.name, tensor.cols, tensor.n_copies);
+    tensor.importance = types_.importance->weights_of(tensor.name, tensor.cols, tensor.n_copies * tensor.n_heads);
   }
 
   /// That of a matrix which no mix quantizes.
@@ -190,9 +191,10 @@ std::int64_t SourceRows::source(std::int64_t row) const {
   return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
 }
 
-const float* PlannedTensor::importance_of(std::size_t part) const {
+const float* PlannedTensor::importance_of(std::size_t part, std::int64_t row) const {
   if (importance.empty()) return nullptr;
-  const float* const own = importance.data() + (n_copies > 1 ? static_cast<std::int64_t>(part) * cols : 0);
+  const std::int64_t vector = n_copies > 1 ? static_cast<std::int64_t>(part) : row / rows_of_head();
+  const float* const own = importance.data() + (n_copies > 1 || n_heads > 1 ? vector * cols : 0);
   return std::any_of(own, own + cols, [](float weight) { return weight > 0; }) ? own : nullptr;
 }
 

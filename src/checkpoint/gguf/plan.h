@@ -57,15 +57,17 @@ struct PlannedTensor {
   bool is_matrix = false;     ///< Its type follows from the file's.
   std::vector<SourceRows> parts;
   std::int64_t n_copies = 1;        ///< The number of experts if `parts` are experts.
-  std::vector<float> importance;    ///< Of the columns, for each expert if `parts` are experts; empty: all alike.
+  std::int64_t n_heads = 1;         ///< Heads that multiply by rows of their own, which have inputs of their own.
+  std::vector<float> importance;    ///< Of the columns, for each expert or head; empty: all alike.
   std::int64_t rows = 0, cols = 0;  ///< A vector has one column.
 
   /// √(Σ w (x − y)² / Σ w x²) of the elements x and what is stored of them, y, if it was measured. w: the importance.
   std::optional<double> error{};
 
   std::int64_t bytes() const { return bytes_of(dtype, rows * cols); }
-  /// The importance of the columns of a part; null if all are alike, or all are 0.
-  const float* importance_of(std::size_t part) const;
+  /// The importance of the columns in row `row` of a part; null if all are alike, or all are 0.
+  const float* importance_of(std::size_t part, std::int64_t row = 0) const;
+  std::int64_t rows_of_head() const { return rows / n_heads; }
 };
 
 /// The tensors in the order of the file. Throws Unsupported if the model has parameters for which GGUF has no names,
