@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/by_head.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
@@ -121,35 +122,32 @@ void add_product(Pass& p, const Param& b, const Tensor& u, const Tensor& y, std:
   });
 }
 
-/// f ⊙ (y + z), f = m / ‖W + s · B · A‖.
-Tensor rescale(Pass& p, const Magnitudes& magnitudes, double s, const Tensor& y, const Tensor& z) {
-  const std::int64_t n_out = magnitudes.vector.shape[0], n = y.row_size();
+/// f ⊙ x, f = m / ‖W + s · B · A‖ of the rows that the elements of x belong to.
+Tensor rescale(Pass& p, const Magnitudes& magnitudes, double s, const HeadRows& rows, const Tensor& x) {
+  const std::int64_t n = x.row_size();
   const auto f = std::make_shared<std::vector<float>>();
   if (!p.shapes_only) *f = magnitudes.factors(p.vector(magnitudes.vector), s);
-  const Tensor sum = add(p, y, z), result = p.tensor(sum.shape);
-  p.for_rows(sum.rows(), n, [&](std::int64_t t) {
-    for (std::int64_t i = 0; i < n; i += n_out) {
-      for (std::int64_t o = 0; o < n_out; ++o) {
-        result.row(t)[i + o] = (*f)[static_cast<std::size_t>(o)] * sum.row(t)[i + o];
-      }
-    }
+  const auto factor = [f, rows](std::int64_t i) { return (*f)[static_cast<std::size_t>(rows.row_of(i))]; };
+  const Tensor result = p.tensor(x.shape);
+  p.for_rows(x.rows(), n, [&](std::int64_t t) {
+    for (std::int64_t i = 0; i < n; ++i) result.row(t)[i] = factor(i) * x.row(t)[i];
   });
-  p.record(OpKind::rescale, {sum}, result, [&p, &magnitudes, s, n_out, n, f, sum, result] {
-    const Tensor dsum = p.grad(sum), dy = p.grad(result), dm = p.grad(magnitudes.vector);
-    p.for_rows(sum.rows(), n, [&](std::int64_t t) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        dsum.row(t)[i] += (*f)[static_cast<std::size_t>(i % n_out)] * dy.row(t)[i];
-      }
+  p.record(OpKind::rescale, {x}, result, [&p, &magnitudes, s, rows, n, factor, x, result] {
+    const Tensor dx = p.grad(x), dy = p.grad(result), dm = p.grad(magnitudes.vector);
+    p.for_rows(x.rows(), n, [&](std::int64_t t) {
+      for (std::int64_t i = 0; i < n; ++i) dx.row(t)[i] += factor(i) * dy.row(t)[i];
     });
     if (dm.data == nullptr) return;
-    p.for_rows(n_out, sum.rows(), [&](std::int64_t o) {
+    const std::int64_t period = rows.step == 0 ? rows.count : n;  // elements of the same row are that far apart
+    p.for_rows(period, x.rows(), [&](std::int64_t first) {
       double slope = 0;
-      for (std::int64_t t = 0; t < sum.rows(); ++t) {
-        for (std::int64_t i = o; i < n; i += n_out) {
-          slope += static_cast<double>(dy.row(t)[i]) * static_cast<double>(sum.row(t)[i]);
+      for (std::int64_t t = 0; t < x.rows(); ++t) {
+        for (std::int64_t i = first; i < n; i += period) {
+          slope += static_cast<double>(dy.row(t)[i]) * static_cast<double>(x.row(t)[i]);
         }
       }
-      dm.data[o] += static_cast<float>(slope / magnitudes.norm(static_cast<std::size_t>(o), s));
+      const std::int64_t row = rows.row_of(first);
+      dm.data[row] += static_cast<float>(slope / magnitudes.norm(static_cast<std::size_t>(row), s));
     });
   });
   return result;
@@ -171,14 +169,20 @@ Tensor difference(Pass& p, const Tensor& a, const Tensor& b) {
   return y;
 }
 
+/// All rows of the magnitudes, in turn, if the map does not say which.
+HeadRows rows_of(const AdaptedMap& map, const Magnitudes& magnitudes) {
+  return map.rows.value_or(HeadRows{.step = 0, .first = 0, .count = magnitudes.vector.shape[0]});
+}
+
 /// What the adapters of a run add to its rows y.
-Tensor added_to_run(Pass& p, const Run& run, const Tensor& x, const Tensor& y, const LowRankProduct& product) {
+Tensor added_to_run(Pass& p, const Run& run, const Tensor& x, const Tensor& y, const AdaptedMap& map) {
   Tensor sum, result;  // of the products alone; y after all adapters, once one has rescaled it
   for (const Use& use : run.uses) {
-    const Tensor z = product(*use.low, use.factor(), x).reshaped(y.shape);
+    const Tensor z = map.product(*use.low, use.factor(), x).reshaped(y.shape);
     if (use.low->magnitudes) {
+      const Magnitudes& m = *use.low->magnitudes;
       const Tensor before = result.data != nullptr ? result : sum.data != nullptr ? add(p, y, sum) : y;
-      result = rescale(p, *use.low->magnitudes, use.scale, before, z);
+      result = rescale(p, m, use.scale, rows_of(map, m), add(p, before, z));
     } else if (result.data != nullptr) {
       result = add(p, result, z);
     } else {
@@ -186,6 +190,22 @@ Tensor added_to_run(Pass& p, const Run& run, const Tensor& x, const Tensor& y, c
     }
   }
   return result.data != nullptr ? difference(p, result, y) : sum;
+}
+
+/// The same of a map by transposed rows: an adapter's factors come before the map and all adapters before this one.
+Tensor added_to_transposed(Pass& p, const Run& run, const Tensor& x, const Tensor& y, const AdaptedMap& map) {
+  Tensor from = x, sum;
+  bool rescales = false;
+  for (auto use = run.uses.rbegin(); use != run.uses.rend(); ++use) {
+    if (use->low->magnitudes) {
+      const Tensor read = part_of_heads(p, from, 0, map.rows->count);
+      rescales = true;
+      from = rescale(p, *use->low->magnitudes, use->scale, *map.rows, read);
+    }
+    const Tensor z = map.product(*use->low, use->factor(), from).reshaped(y.shape);
+    sum = sum.data != nullptr ? add(p, sum, z) : z;
+  }
+  return !rescales ? sum : difference(p, add(p, map.transposed(from), sum), y);
 }
 
 /// `[T, …]`: the parts of the runs at their rows, and zeros elsewhere.
@@ -207,7 +227,7 @@ Tensor spread(Pass& p, const std::vector<Run>& runs, const std::vector<Tensor>& 
 }  // namespace
 
 Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& y,
-               const std::optional<AddedSite>& added, const LowRankProduct& product) {
+               const std::optional<AddedSite>& added, const AdaptedMap& map) {
   const std::vector<Run> runs = runs_of(p, weight, x.rows());
   if (runs.empty()) return y;
   const SiteId place = added ? added->id : unnamed_place(weight);
@@ -216,7 +236,8 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
     return scale(p, factor, reduce(p, *low.a, from));
   };
   const bool is_tapped = added && p.wants(added->id);
-  const bool in_place = !product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
+  const bool in_place =
+      !map.product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
   if (in_place) {
     for (const Run& run : runs) {
       const Use& use = run.uses.front();
@@ -224,12 +245,14 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
     }
     return y;
   }
-  const LowRankProduct of_map = [&](const LowRank& low, float factor, const Tensor& rows) {
-    return vitrine::product(p, low.b, reduced(low, factor, rows));
-  };
+  const AdaptedMap linear_map{[&](const LowRank& low, float factor, const Tensor& rows) {
+    return product(p, low.b, reduced(low, factor, rows));
+  }};
+  const AdaptedMap& of = map.product ? map : linear_map;
   std::vector<Tensor> parts;
   for (const Run& run : runs) {
-    parts.push_back(added_to_run(p, run, rows_of_run(p, run, x), rows_of_run(p, run, y), product ? product : of_map));
+    const auto added_to = of.transposed ? added_to_transposed : added_to_run;
+    parts.push_back(added_to(p, run, rows_of_run(p, run, x), rows_of_run(p, run, y), of));
   }
   Tensor sum = spread(p, runs, parts, y.shape);
   if (is_tapped) sum = p.tap(added->id, sum.reshaped(added->shape.value_or(y.shape))).reshaped(y.shape);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "ops/elementwise.h"
 #include "ops/op_kind.h"
 
@@ -108,7 +107,7 @@ Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::opti
     const Tensor u = scale(p, factor, product(p, *low.a, each));
     return multiply_rows(low.b, u.reshaped({rows.rows(), n, low.rank()}));
   };
-  const Tensor y = adapted(p, w.weight.name, x, multiply_rows(w.weight, x), added, low_rank);
+  const Tensor y = adapted(p, w.weight.name, x, multiply_rows(w.weight, x), added, {low_rank});
   add_bias(p, w.bias, y);
   return y;
 }
@@ -123,7 +122,7 @@ Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x) {
     const Tensor u = scale(p, factor, multiply_columns(*low.a, rows));
     return product(p, low.b, u.reshaped({rows.rows() * n, low.rank()}));
   };
-  return adapted(p, w.weight.name, x, multiply_columns(w.weight, x), {}, low_rank);
+  return adapted(p, w.weight.name, x, multiply_columns(w.weight, x), {}, {low_rank});
 }
 
 Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tensor& x) {
@@ -133,9 +132,6 @@ Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tens
     return multiply_heads(p, OpKind::heads_rows, by, {rows}, from, {from.rows(), n, n_out});
   };
   const auto low_rank = [&](const LowRank& low, float factor, const Tensor& from) {
-    if (low.magnitudes) {
-      throw Unsupported(weight.name, "an adapter with magnitudes (DoRA) of a weight that heads multiply by in parts");
-    }
     if (rows.is_transposed) {
       const Tensor u = scale(p, factor, multiply_rows(low.b, from));
       return product_transposed(p, *low.a, u.reshaped({from.rows() * n, low.rank()}));
@@ -147,7 +143,9 @@ Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tens
   if (p.ledger != nullptr) {
     p.ledger->multiplies_part(weight, rows.first, x.rows(), n * rows.count * weight.view.cols);
   }
-  return adapted(p, weight.name, x, y, {}, low_rank);
+  AdaptedMap map{low_rank, rows};
+  if (rows.is_transposed) map.transposed = [&](const Tensor& from) { return multiply_rows(weight, from); };
+  return adapted(p, weight.name, x, y, {}, map);
 }
 
 Tensor part_of_heads(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count, bool takes_turns) {

@@ -19,14 +19,8 @@ Tensor heads_in(Pass& p, const LinearParams& w, const Tensor& x, const std::opti
 /// belongs to the sum of the heads.
 Tensor heads_out(Pass& p, const LinearParams& w, const Tensor& x);
 
-/// Which rows of a weight belong to a head: `count`, from h · step + first on.
-struct HeadRows {
-  std::int64_t step, first, count;
-  bool is_transposed = false;
-};
 /// Each head's vectors times its rows of the weight, with what adapters add. If they are multiplied by the transposed
-/// rows, x may have more elements than there are rows, which are not read. Throws Unsupported for adapters with
-/// magnitudes.
+/// rows, x may have more elements than there are rows, which are not read.
 Tensor heads_rows(Pass& p, const Param& weight, const HeadRows& rows, const Tensor& x);
 
 /// `[T, n, count]`: elements of each vector of x `[T, n, d]`, from `first` on; if they take turns, those with even
