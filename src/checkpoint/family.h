@@ -39,6 +39,15 @@ struct TensorRule {
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
 };
 
+/// Where transformers has experts in memory, whose parameters adapters of PEFT name (target_parameters): in one tensor
+/// for each layer `[E, 2 f, d]`, and one `[E, d, f]`. Empty names: the family is not one of transformers.
+struct ExpertParameters {
+  std::string_view gate_up = "{p}layers.{l}.mlp.experts.gate_up_proj", down = "{p}layers.{l}.mlp.experts.down_proj";
+  std::string_view router{};   ///< Empty: as in the file.
+  Rows rows = Rows::stacked;   ///< Of gate_up.
+  bool is_transposed = false;  ///< Without PEFT's knowledge, which takes the inputs for the outputs.
+};
+
 /// Whether the file has a tensor of this full name.
 using HasTensor = std::function<bool(std::string_view name)>;
 
@@ -57,6 +66,8 @@ struct Family {
   std::vector<std::string_view> prefixes;  ///< Tried in order until `embedding` is a tensor of the file.
   std::string_view embedding;
   std::vector<TensorRule> tensors;
+  ExpertParameters experts{};
+  /// output_router_logits.
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
 

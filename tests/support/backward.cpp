@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "checkpoint/adapters/adapter.h"
 #include "checkpoint/bind_tensors.h"
 #include "checkpoint/safetensors.h"
 #include "support/data.h"
@@ -28,6 +29,10 @@ Shape shape_of(const std::vector<std::int64_t>& s) {
 }  // namespace
 
 ModelGradients::ModelGradients(const Model& model, const BackwardOptions& o) : model_(model), o_(o), pool_(o.threads) {
+  if (o.adapter != nullptr) {
+    for_each_matrix(*o.adapter, [&](const Param& param) { gradients_.add(param); });
+    return;
+  }
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string&, const Shape&) { gradients_.add(param); });
 }
@@ -37,10 +42,12 @@ void ModelGradients::forward_backward(const std::vector<Ids>& sequences, float s
   Tape tape(gradients_);
   Ids ids, targets;
   std::vector<float> counted;
+  const std::vector<AppliedAdapter> applied(o_.adapter != nullptr ? 1 : 0, AppliedAdapter{o_.adapter, 1});
   Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
   for (const Ids& sequence : sequences) {
     const auto first = static_cast<std::int64_t>(ids.size()), n = static_cast<std::int64_t>(sequence.size());
     pass.segments.push_back({first, n, 0, nullptr});
+    pass.segments.back().adapters = applied;
     ids.insert(ids.end(), sequence.begin(), sequence.end());
     targets.insert(targets.end(), sequence.begin() + 1, sequence.end());
     targets.push_back(0);

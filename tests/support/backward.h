@@ -23,6 +23,7 @@ struct BackwardOptions {
   float z_loss = 0;
   KvTypes kv_types{};
   std::optional<SiteId> begin{};              ///< TrainingRequest::begin
+  const Adapter* adapter = nullptr;           ///< In use; its matrices have the gradients, and not the model.
   std::vector<std::int32_t> next_sentence{};  ///< The label of each sequence; empty: that loss is not added.
 };
 

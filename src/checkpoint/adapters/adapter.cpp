@@ -1,9 +1,12 @@
 #include "checkpoint/adapters/adapter.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include "base/error.h"
@@ -54,6 +57,10 @@ class AdapterBinder {
     if (file_.layers && std::find(file_.layers->begin(), file_.layers->end(), place.layer) == file_.layers->end()) {
       throw BadCheckpoint(file_.path, "{}: expected only layers of layers_to_transform", place.module);
     }
+    if (place.is_parameter != low.is_parameter) {
+      throw BadCheckpoint(file_.path, "{}: expected a {}", place.module, place.is_parameter ? "parameter" : "module");
+    }
+    if (place.is_parameter) return bind_parameter(place, low);
     const std::int64_t n_experts = place.stacks_experts ? static_cast<std::int64_t>(place.ours.size()) : 1;
     std::int64_t n_rows = 0;
     for (const std::int64_t rows : place.rows) n_rows += rows;
@@ -83,6 +90,52 @@ class AdapterBinder {
       add(place.ours[part], low, shared_a, in_order(stored_b, rows),
           low.magnitudes ? in_order(floats(*low.magnitudes, n_rows, 1), rows) : MatrixView{});
     }
+  }
+
+  /// Adds the maps of all experts.
+  void bind_parameter(const AdapterPlace& place, const StoredLowRank& low) {
+    const std::int64_t n = place.n_experts, r = low.rank, n_rows = static_cast<std::int64_t>(place.order.size());
+    const std::int64_t in = place.is_swapped ? n_rows : place.cols, out = place.is_swapped ? place.cols : n_rows;
+    const std::vector<std::int64_t> a = {n * r, in}, b = {out, r * n};
+    if (low.a.shape != a || low.b.shape != b) {
+      throw BadCheckpoint(file_.path, "{}: expected A [{}, {}] and B [{}, {}] of {} experts, got [{}] and [{}]",
+                          place.module, a[0], a[1], b[0], b[1], n, fmt::join(low.a.shape, ", "),
+                          fmt::join(low.b.shape, ", "));
+    }
+    const MatrixView stored_a = floats(low.a, n * r, in), stored_b = floats(low.b, out, r * n);
+    for (std::int64_t e = 0; e < n; ++e) {
+      const MatrixView a_rows = copy_of(
+          r, in, [&](std::int64_t k, std::span<float> to) { read_row(stored_a.row_range(e * r + k, 1), 0, to); });
+      std::vector<float> row(static_cast<std::size_t>(r * n));
+      const MatrixView b_rows = copy_of(out, r, [&](std::int64_t o, std::span<float> to) {
+        read_row(stored_b, o, row);
+        for (std::int64_t k = 0; k < r; ++k) to[static_cast<std::size_t>(k)] = row[static_cast<std::size_t>(k * n + e)];
+      });
+      const std::size_t first = static_cast<std::size_t>(e * place.maps_of_expert());
+      const auto shared_a = share_a(place.ours[first], place.is_swapped ? dense_transposed(b_rows) : a_rows);
+      const MatrixView all_b = place.is_swapped ? dense_transposed(a_rows) : b_rows;
+      for (std::size_t part = 0; part < static_cast<std::size_t>(place.maps_of_expert()); ++part) {
+        add(place.ours[first + part], low, shared_a, in_order(all_b, stored_rows(place, part)), {});
+      }
+    }
+  }
+
+  /// A matrix of floats in memory of its own.
+  MatrixView copy_of(std::int64_t rows, std::int64_t cols,
+                     const std::function<void(std::int64_t row, std::span<float> to)>& read) {
+    const auto copy = std::make_shared<std::vector<float>>(static_cast<std::size_t>(rows * cols));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      read(i, {copy->data() + i * cols, static_cast<std::size_t>(cols)});
+    }
+    adapter_->storage.push_back(copy);
+    return view_of(copy->data(), rows, cols, cols);
+  }
+  MatrixView dense_transposed(const MatrixView& m) {
+    return copy_of(m.cols, m.rows, [&](std::int64_t column, std::span<float> to) {
+      for (std::int64_t i = 0; i < m.rows; ++i) {
+        to[static_cast<std::size_t>(i)] = *reinterpret_cast<const float*>(m.at(i, column));
+      }
+    });
   }
 
   /// The stored row of each row of a map.

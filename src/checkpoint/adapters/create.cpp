@@ -22,12 +22,11 @@ constexpr std::pair<std::string_view, std::string_view> kWords[] = {
 /// The gate of per-layer embeddings is not that of an FFN, and is chosen by its module's name alone.
 constexpr std::string_view kPerLayerGate = ".ple.w_gate.weight";
 
-/// Whether a target selects a module.
+/// Whether a target selects a module. A word is no name: in some families a router is called gate.
 bool selects(const std::string& target, const AdapterPlace& place) {
-  if (place.module == target || place.module.ends_with("." + target)) return true;
   const auto word =
       std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == target; });
-  if (word == std::end(kWords)) return false;
+  if (word == std::end(kWords)) return place.module == target || place.module.ends_with("." + target);
   const auto is_named = [&](const std::string& name) {
     return name.ends_with(word->second) && !name.ends_with(kPerLayerGate);
   };
@@ -93,7 +92,7 @@ std::vector<AdapterPlace> chosen_places(const Checkpoint& base, const NewAdapter
 
 /// A rank above a side of the matrix has no effect that a smaller one does not have.
 void check_rank(std::int64_t rank, const AdapterPlace& place, const std::string& prefix) {
-  const std::int64_t rows = place.order.empty() ? place.rows.front() : static_cast<std::int64_t>(place.order.size());
+  const auto rows = static_cast<std::int64_t>(place.order.size());
   if (rank <= std::min(rows, place.cols)) return;
   throw BadInput(prefix + "rank", "expected at most {}, a side of {} [{}, {}], got {}", std::min(rows, place.cols),
                  place.module, rows, place.cols, rank);
@@ -147,7 +146,7 @@ WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, s
   std::int64_t floats = 0;
   for (const AdapterPlace& place : adapter.places) {
     check_rank(r, place, prefix);
-    floats += r * (place.cols + static_cast<std::int64_t>(place.order.size()));
+    floats += r * (place.cols + static_cast<std::int64_t>(place.order.size())) * place.n_experts;
   }
   Block block(floats);
   adapter.storage.push_back(block.memory());
@@ -155,15 +154,20 @@ WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, s
   std::map<const Param*, float*> values;
   for (std::size_t i = 0; i < adapter.places.size(); ++i) {
     const AdapterPlace& place = adapter.places[i];
-    float* const a_values = block.take(r * place.cols);
+    float* const all_a = block.take(r * place.cols * place.n_experts);
     const double bound = 1 / std::sqrt(static_cast<double>(place.cols));
-    for (std::int64_t k = 0; k < r * place.cols; ++k) {
+    for (std::int64_t k = 0; k < r * place.cols * place.n_experts; ++k) {
       const double u = uniform(seed, kStream + i, static_cast<std::uint64_t>(k));
-      a_values[k] = static_cast<float>(bound * (2 * u - 1));
+      all_a[k] = static_cast<float>(bound * (2 * u - 1));
     }
-    const auto a = std::make_shared<const Param>(matrix(place.ours.front(), "lora_a", {r, place.cols}, a_values));
-    values[a.get()] = a_values;
+    std::shared_ptr<const Param> a;
     for (std::size_t part = 0; part < place.ours.size(); ++part) {
+      const auto expert = static_cast<std::int64_t>(part) / place.maps_of_expert();
+      if (static_cast<std::int64_t>(part) % place.maps_of_expert() == 0) {
+        float* const a_values = all_a + expert * r * place.cols;
+        a = std::make_shared<const Param>(matrix(place.ours[part], "lora_a", {r, place.cols}, a_values));
+        values[a.get()] = a_values;
+      }
       const std::int64_t rows = place.rows[part];
       float* const b_values = block.take(r * rows);
       LowRank low{a, matrix(place.ours[part], "lora_b", {rows, r}, b_values), scale};

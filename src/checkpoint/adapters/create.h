@@ -17,7 +17,8 @@ struct NewAdapter {
   double alpha = 16;
   bool rslora = false;  ///< s = alpha / √rank instead of alpha / rank.
   /// Words (q, k, v, o, gate, up, down) and names of modules, or the ends of their names from a dot on. Empty: all
-  /// words. A module that holds several maps is chosen by any of them, and as a whole.
+  /// words, which never mean a router. A module, or a parameter of all experts, that holds several maps is chosen by
+  /// any of them, and as a whole.
   std::vector<std::string> targets;
   std::optional<std::vector<std::int64_t>> layers;  ///< Absent: all.
 

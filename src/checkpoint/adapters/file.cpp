@@ -38,9 +38,18 @@ const std::set<std::string, std::less<>>& keys_without_effect() {
 
 /// The keys that this file reads.
 const std::set<std::string, std::less<>>& known_keys() {
-  static const std::set<std::string, std::less<>> keys = {
-      "alpha_pattern", "bias", "init_lora_weights", "layers_pattern", "layers_to_transform", "lora_alpha",
-      "peft_type",     "r",    "rank_pattern",      "use_dora",       "use_rslora"};
+  static const std::set<std::string, std::less<>> keys = {"alpha_pattern",
+                                                          "bias",
+                                                          "init_lora_weights",
+                                                          "layers_pattern",
+                                                          "layers_to_transform",
+                                                          "lora_alpha",
+                                                          "peft_type",
+                                                          "r",
+                                                          "rank_pattern",
+                                                          "target_parameters",
+                                                          "use_dora",
+                                                          "use_rslora"};
   return keys;
 }
 
@@ -75,10 +84,17 @@ class PeftConfig {
     ranks_ = patterns(json, "rank_pattern");
     alphas_ = patterns(json, "alpha_pattern");
     read_layers(json);
+    read_parameters(json);
   }
 
   double rank_of(std::string_view module) const { return value_of(ranks_, module, rank_); }
   double alpha_of(std::string_view module) const { return value_of(alphas_, module, alpha_); }
+
+  /// Whether target_parameters names this parameter: by its whole name, or its end from a dot on.
+  bool is_parameter(const std::string& name) const {
+    return std::any_of(parameters_.begin(), parameters_.end(),
+                       [&](const std::string& target) { return name == target || name.ends_with("." + target); });
+  }
 
   bool rslora = false, dora = false;
   std::optional<std::vector<std::int64_t>> layers;
@@ -126,6 +142,16 @@ class PeftConfig {
       layers->push_back(layer.get<std::int64_t>());
     }
   }
+  void read_parameters(const Json& json) {
+    const Json value = json.value("target_parameters", Json());
+    if (value.is_null()) return;
+    for (const Json& name : value) {
+      if (!value.is_array() || !name.is_string()) {
+        throw BadCheckpoint(where_, "target_parameters: expected names, got {}", value.dump());
+      }
+      parameters_.push_back(name.get<std::string>());
+    }
+  }
   static double value_of(const std::vector<Pattern>& patterns, std::string_view module, double otherwise) {
     for (const Pattern& pattern : patterns) {
       bool matches = false;
@@ -138,6 +164,7 @@ class PeftConfig {
   std::string where_;
   double rank_ = 0, alpha_ = 0;
   std::vector<Pattern> ranks_, alphas_;
+  std::vector<std::string> parameters_;
 };
 
 void check_finite(const std::string& where, const std::string& name, const StoredTensor& tensor) {
@@ -184,6 +211,31 @@ std::pair<std::string, Part> module_of(const std::string& where, const std::stri
                     tensor);
 }
 
+/// What a module's matrices belong to.
+struct Owner {
+  std::string name;     ///< Of the module, or of a parameter of experts.
+  std::string pattern;  ///< What rank_pattern and alpha_pattern match.
+  bool is_parameter = false;
+};
+
+/// The owner of matrices that the file has under `module`: a parameter, if the module has several one of them.
+Owner owner_of(const PeftConfig& config, const std::string& module) {
+  std::string inner = module;
+  std::size_t n_outside = 0;  // wrappers
+  for (; inner.ends_with(kBaseLayer); ++n_outside) inner.resize(inner.size() - kBaseLayer.size());
+  std::vector<std::string> wrapped;
+  for (const std::string_view parameter : kExpertParameters) {
+    std::string name = inner + "." + std::string(parameter);
+    if (config.is_parameter(name)) wrapped.push_back(std::move(name));
+  }
+  if (n_outside < wrapped.size()) {
+    const std::string& name = wrapped[wrapped.size() - 1 - n_outside];
+    return {name, name, true};
+  }
+  const std::string weight = module + ".weight";  // of a linear map or a router
+  return {module, config.is_parameter(weight) ? weight : module};
+}
+
 AdapterFile open_peft(const std::string& folder) {
   AdapterFile result{.path = folder, .format = "PEFT"};
   const fs::path weights = fs::path(folder) / "adapter_model.safetensors";
@@ -207,19 +259,27 @@ AdapterFile open_peft(const std::string& folder) {
     if (part == Part::b) low.b = tensor;
     if (part == Part::magnitudes) low.magnitudes = tensor;
   }
+  std::map<std::string, StoredLowRank> modules;
   for (auto& [module, low] : result.modules) {
     check_low_rank(where, module, low);
-    const double rank = config.rank_of(module);
-    if (static_cast<double>(low.rank) != rank) {
-      throw BadCheckpoint(where, "{}: expected rank {} by adapter_config.json, got {}", module, rank, low.rank);
+    const Owner owner = owner_of(config, module);
+    const double rank = config.rank_of(owner.pattern);
+    const auto whole = static_cast<std::int64_t>(rank);
+    if (owner.is_parameter ? low.rank % whole != 0 : low.rank != whole) {
+      throw BadCheckpoint(where, "{}: expected rank {} by adapter_config.json{}, got {}", module, rank,
+                          owner.is_parameter ? " for each expert" : "", low.rank);
     }
+    low.is_parameter = owner.is_parameter;
+    low.rank = whole;
     if (config.dora != low.magnitudes.has_value()) {
       throw BadCheckpoint(where, "{}: {} a magnitude vector, but use_dora is {}", module, config.dora ? "lacks" : "has",
                           config.dora);
     }
-    low.alpha = config.alpha_of(module);
+    low.alpha = config.alpha_of(owner.pattern);
     low.scale = low.alpha / (config.rslora ? std::sqrt(rank) : rank);
+    modules.emplace(owner.name, std::move(low));
   }
+  result.modules = std::move(modules);
   if (result.modules.empty()) throw BadCheckpoint(where, "expected low-rank matrices, got none");
   result.layers = config.layers;
   result.rslora = config.rslora;

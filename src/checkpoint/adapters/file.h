@@ -1,19 +1,24 @@
 // Files of low-rank adapters, as they are stored: peft's folders, and GGUF files of llama.cpp.
 //
 //   peft    adapter_config.json, adapter_model.safetensors: base_model.model.MODULE.lora_A.weight [r, in],
-//           .lora_B.weight [out, r], .lora_magnitude_vector [out] (DoRA). s = alpha / r, or alpha / √r (rsLoRA)
+//           .lora_B.weight [out, r], .lora_magnitude_vector [out] (DoRA). s = alpha / r, or alpha / √r (rsLoRA).
+//           Of a parameter of all experts (target_parameters) MODULE.lora_A.weight [E · r, in], .lora_B.weight
+//           [out, r · E], whose columns are those of each expert in turn. PEFT wraps the parameters of a module one
+//           after another, and all but the last have MODULE.base_layer, .base_layer.base_layer … instead
 //   GGUF    general.type "adapter": NAME.lora_a [r, in], NAME.lora_b [out, r]; with experts [expert, r, in] and
 //           [expert, out, r]. s = adapter.lora.alpha / r
 //
-// Sources: huggingface/peft, utils/save_and_load.py, tuners/lora/config.py; ggml-org/llama.cpp, src/llama-adapter.cpp,
-// convert_lora_to_gguf.py.
+// Sources: huggingface/peft, utils/save_and_load.py, tuners/lora/config.py, tuners/lora/layer.py (ParamWrapper);
+// ggml-org/llama.cpp, src/llama-adapter.cpp, convert_lora_to_gguf.py.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/safetensors.h"
@@ -26,15 +31,17 @@ struct StoredLowRank {
   std::optional<StoredTensor> magnitudes;  ///< DoRA.
   std::int64_t rank = 0;
   double alpha = 0;
-  double scale = 0;  ///< s
+  double scale = 0;           ///< s
+  bool is_parameter = false;  ///< Of all experts: A and B have the ranks of all of them.
 };
 
 struct AdapterFile {
-  std::string path{};                              ///< As it was given, for messages.
-  std::string format{};                            ///< "PEFT" or "GGUF"
-  std::string architecture{};                      ///< Of a GGUF file.
-  std::map<std::string, StoredLowRank> modules{};  ///< `model.layers.0.mlp.up_proj`, `blk.0.ffn_up.weight`
-  std::map<std::string, StoredTensor> copies{};    ///< Weights of the base that the file repeats, by their names there.
+  std::string path{};          ///< As it was given, for messages.
+  std::string format{};        ///< "PEFT" or "GGUF"
+  std::string architecture{};  ///< Of a GGUF file.
+  /// `model.layers.0.mlp.up_proj`, `model.layers.0.mlp.experts.gate_up_proj` (a parameter), `blk.0.ffn_up.weight`
+  std::map<std::string, StoredLowRank> modules{};
+  std::map<std::string, StoredTensor> copies{};  ///< Weights of the base that the file repeats, by their names there.
   std::optional<std::vector<std::int64_t>> layers{};  ///< The only ones that it may change (layers_to_transform).
   bool rslora = false, dora = false;
   std::vector<std::shared_ptr<const void>> storage{};  ///< Owns the memory of the tensors.
@@ -47,6 +54,11 @@ AdapterFile open_adapter(const std::string& path);
 
 /// Opens a GGUF adapter.
 AdapterFile open_gguf_adapter(const std::string& path);
+
+/// Parameters of experts in the order in which PEFT wraps those of a module: transformers' order.
+inline constexpr std::array<std::string_view, 2> kExpertParameters = {"gate_up_proj", "down_proj"};
+/// What PEFT puts after the name of a module for each wrapper around it.
+inline constexpr std::string_view kBaseLayer = ".base_layer";
 
 /// Checks one module: the two halves, their shapes and that all numbers are finite; sets its rank.
 void check_low_rank(const std::string& where, const std::string& name, StoredLowRank& module);

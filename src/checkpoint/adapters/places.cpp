@@ -17,7 +17,25 @@ struct Form {
   std::vector<std::string_view> prefixes;
   std::optional<RopeConfig::Layout> layout;  ///< Absent: as in the base.
   std::size_t ending = 0;                    ///< Characters of the stored name that are not part of the module's.
+  bool is_peft = false;
+  std::vector<TensorRule> in_memory{};  ///< Where transformers has experts and routers, if not where files have them.
+  bool has_swapped_experts = false;
 };
+
+/// The rules of what transformers has in memory instead of the tensors of the file.
+std::vector<TensorRule> rules_in_memory(const ExpertParameters& experts) {
+  std::vector<TensorRule> rules;
+  if (!experts.router.empty()) rules.push_back({experts.router, {"blocks.{l}.mlp.router"}});
+  if (experts.gate_up.empty()) return rules;
+  TensorRule both{experts.gate_up,
+                  {"blocks.{l}.mlp.experts.{e}.w_gate.weight", "blocks.{l}.mlp.experts.{e}.w_up.weight"},
+                  false,
+                  experts.rows};
+  TensorRule down{experts.down, {"blocks.{l}.mlp.experts.{e}.w_down.weight"}};
+  both.has_ending = down.has_ending = false;
+  rules.insert(rules.end(), {both, down});
+  return rules;
+}
 
 Form form_of(const Checkpoint& base, AdapterFormat format) {
   if (format == AdapterFormat::peft) {
@@ -29,7 +47,10 @@ Form form_of(const Checkpoint& base, AdapterFormat format) {
       prefixes.insert(prefixes.begin() + 1, {"model.language_model.", "language_model.model."});
       if (!base.wrapper.empty()) std::swap(prefixes[0], prefixes[1]);
     }
-    return {family.tensors, prefixes, base.published_layout, std::string_view(".weight").size()};
+    const std::size_t ending = std::string_view(".weight").size();
+    const ExpertParameters& experts = family.experts;
+    return {family.tensors,       prefixes, base.published_layout, ending, true, rules_in_memory(experts),
+            experts.is_transposed};
   }
   const GgufArchitecture& architecture = gguf_architecture_of(base.family, "adapter");
   return {gguf_tensor_rules(architecture), {""}, architecture.layout, 0};
@@ -56,15 +77,27 @@ class Lister {
   }
 
   void add(const TensorRule& rule, std::string_view prefix) {
-    for_each_place(rule, prefix, config_, [&](const TensorPlace& place) { add(rule, place); });
+    for_each_place(rule, prefix, config_, [&](const TensorPlace& place) {
+      if (!place.stacks_experts || !form_.is_peft) add(rule, place);  // no module of PEFT has this form
+    });
+  }
+
+  /// What transformers has in memory.
+  void add_in_memory(std::string_view prefix, bool parameters) {
+    for (const TensorRule& rule : form_.in_memory) {
+      for_each_place(rule, prefix, config_, [&](const TensorPlace& place) {
+        if (parameters || !place.stacks_experts) add(rule, place);
+      });
+    }
   }
 
   std::vector<AdapterPlace> places;
 
  private:
   void add(const TensorRule& rule, const TensorPlace& stored) {
-    if (stored.stacks_experts && rule.ours.size() > 1) return;  // no module of PEFT has this form
     AdapterPlace place;
+    place.is_parameter = form_.is_peft && stored.stacks_experts;
+    if (!place.is_parameter && stored.stacks_experts && rule.ours.size() > 1) return;  // A and B are of one map
     std::vector<Shape> parts;
     for (const std::string& ours : stored.ours) {
       const auto it = shapes_.find(ours);
@@ -73,18 +106,33 @@ class Lister {
       place.ours.push_back(ours);
       place.rows.push_back(it->second[0]);
     }
-    place.module = stored.stored.substr(0, stored.stored.size() - form_.ending);
+    place.module = stored.stored.substr(0, stored.stored.size() - (place.is_parameter ? 0 : form_.ending));
     if (!names_.insert(place.module).second) return;
     place.layer = rule.stored.find("{l}") != rule.stored.npos ? stored.layer : -1;
     place.transposed = rule.transposed;
-    place.stacks_experts = stored.stacks_experts;
+    place.stacks_experts = stored.stacks_experts && !place.is_parameter;
     place.cols = parts.front()[1];
+    if (place.is_parameter) {
+      place.is_swapped = form_.has_swapped_experts;
+      place.n_experts = static_cast<std::int64_t>(place.ours.size() / rule.ours.size());
+      order_of_expert(rule, place);
+      return places.push_back(std::move(place));
+    }
     for (const RowRun& run : stored.stacks_experts ? std::vector<RowRun>{} : row_runs(stored, config_, parts)) {
       for (std::int64_t i = 0; i < run.count; ++i) {
         place.order.push_back({run.part, source(place.ours[run.part], stored.layer, run.first + i)});
       }
     }
     places.push_back(std::move(place));
+  }
+
+  static void order_of_expert(const TensorRule& rule, AdapterPlace& place) {
+    const std::size_t n = rule.ours.size();
+    for (std::size_t part = 0; part < n; ++part) {
+      for (std::int64_t row = 0; row < place.rows[part]; ++row) place.order.push_back({part, row});
+    }
+    if (rule.rows != Rows::alternating) return;
+    for (std::size_t i = 0; i < place.order.size(); ++i) place.order[i] = {i % n, static_cast<std::int64_t>(i / n)};
   }
 
   std::int64_t source(const std::string& name, std::int64_t layer, std::int64_t row) const {
@@ -116,17 +164,21 @@ std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat forma
   const Form form = form_of(base, format);
   Lister lister(base, form);
   for (const std::string_view prefix : form.prefixes) {
+    lister.add_in_memory(prefix, true);
     for (const TensorRule& rule : form.rules) lister.add(rule, prefix);
   }
   return std::move(lister.places);
 }
 
-std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format) {
+std::string module_of_parameter(const AdapterPlace& place) { return place.module.substr(0, place.module.rfind('.')); }
+
+std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format, bool parameters) {
   const Form form = form_of(base, format);
   // A model without a head is the module that others hold under a prefix.
   const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : "";
   const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base.family, "adapter").fused_qkv;
   Lister lister(base, form);
+  lister.add_in_memory(prefix, parameters);
   for (const TensorRule& rule : form.rules) {
     const bool is_fused = rule.stored.ends_with(".attn_qkv");
     const bool is_part =
@@ -136,7 +188,13 @@ std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat for
     lister.add(rule, prefix);
   }
   std::set<std::string> written;  // maps, of which a table may have several names
-  std::erase_if(lister.places, [&](const AdapterPlace& place) { return !written.insert(place.ours.front()).second; });
+  std::erase_if(lister.places, [&](const AdapterPlace& place) {
+    const bool is_new = written.insert(place.ours.front()).second;
+    written.insert(place.ours.begin(), place.ours.end());
+    return !is_new;
+  });
+  const auto is_module = [](const AdapterPlace& place) { return !place.is_parameter; };
+  std::stable_partition(lister.places.begin(), lister.places.end(), is_module);
   return std::move(lister.places);
 }
 

@@ -17,19 +17,47 @@
 namespace vitrine {
 namespace {
 
-/// The maps of a place; empty if the adapter changes none of them.
-std::vector<const LowRank*> maps_at(const Adapter& adapter, const AdapterPlace& place) {
+/// The maps that the adapter changes.
+std::vector<const LowRank*> changed_at(const Adapter& adapter, const AdapterPlace& place) {
   std::vector<const LowRank*> maps;
   for (const std::string& name : place.ours) {
     if (const LowRank* const low = adapter.find(name)) maps.push_back(low);
   }
-  if (maps.empty()) return maps;
-  const auto same = [&](const LowRank* low) { return low->a == maps.front()->a && low->scale == maps.front()->scale; };
-  const bool is_one = place.stacks_experts || std::all_of(maps.begin(), maps.end(), same);
-  if (maps.size() != place.ours.size() || !is_one) {
+  return maps;
+}
+
+/// Whether the place can hold these maps: all of its own, of which those of one module, or of one expert, share A.
+bool holds(const AdapterPlace& place, const std::vector<const LowRank*>& maps) {
+  if (maps.size() != place.ours.size()) return false;
+  const auto per_a = static_cast<std::size_t>(place.stacks_experts ? 1 : place.maps_of_expert());
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const LowRank &low = *maps[i], &first = *maps[i / per_a * per_a];
+    if (low.a != first.a || low.scale != first.scale) return false;
+    const LowRank& of_all = *maps.front();
+    const bool is_alike = low.scale == of_all.scale && low.rank() == of_all.rank() && !low.magnitudes;
+    if (place.is_parameter && !is_alike) return false;
+  }
+  return true;
+}
+
+/// The maps of a place; empty if the adapter changes none of them.
+std::vector<const LowRank*> maps_at(const Adapter& adapter, const AdapterPlace& place) {
+  std::vector<const LowRank*> maps = changed_at(adapter, place);
+  if (!maps.empty() && !holds(place, maps)) {
     throw Unsupported(place.module, "its maps do not share one matrix A, as this format requires");
   }
   return maps;
+}
+
+/// The places of a file of PEFT: experts are parameters, unless the adapter changes only some of them, or gives the
+/// maps of an expert an A each, as files for earlier versions of transformers do.
+std::vector<AdapterPlace> peft_places(const Adapter& adapter, const Checkpoint& base) {
+  std::vector<AdapterPlace> places = usual_places(base, AdapterFormat::peft);
+  const bool fit = std::all_of(places.begin(), places.end(), [&](const AdapterPlace& place) {
+    const std::vector<const LowRank*> maps = changed_at(adapter, place);
+    return !place.is_parameter || maps.empty() || holds(place, maps);
+  });
+  return fit ? places : usual_places(base, AdapterFormat::peft, false);
 }
 
 /// The places that the adapter changes. Throws Unsupported if they lack one of its maps.
@@ -62,6 +90,42 @@ std::vector<float> stored_rows(const AdapterPlace& place, const std::vector<cons
     all.insert(all.end(), first, first + cols);
   }
   return all;
+}
+
+/// x `[rows, cols]`, transposed.
+std::vector<float> transposed(const std::vector<float>& x, std::size_t rows) {
+  const std::size_t cols = x.size() / rows;
+  std::vector<float> result(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) result[i % cols * rows + i / cols] = x[i];
+  return result;
+}
+
+/// A and B of a parameter of all experts.
+std::pair<std::vector<float>, std::vector<float>> of_all_experts(const AdapterPlace& place,
+                                                                 const std::vector<const LowRank*>& maps,
+                                                                 const LowRankValues& values) {
+  const auto n = static_cast<std::size_t>(place.n_experts), per = static_cast<std::size_t>(place.maps_of_expert());
+  const auto r = static_cast<std::size_t>(maps.front()->rank());
+  const std::size_t n_rows = place.order.size();
+  const auto n_out = static_cast<std::size_t>(place.is_swapped ? place.cols : static_cast<std::int64_t>(n_rows));
+  std::vector<float> all_a, all_b(n * r * n_out);
+  for (std::size_t e = 0; e < n; ++e) {
+    std::vector<float> a = values(*maps[e * per]->a), b;  // [r, in], [out, r]
+    std::vector<std::vector<float>> parts;
+    for (std::size_t part = 0; part < per; ++part) parts.push_back(values(maps[e * per + part]->b));
+    for (const PartRow& at : place.order) {
+      const auto first = parts[at.part].begin() + at.row * static_cast<std::ptrdiff_t>(r);
+      b.insert(b.end(), first, first + static_cast<std::ptrdiff_t>(r));
+    }
+    if (place.is_swapped) {
+      std::swap(a, b);
+      a = transposed(a, n_rows);
+      b = transposed(b, r);
+    }
+    all_a.insert(all_a.end(), a.begin(), a.end());
+    for (std::size_t i = 0; i < b.size(); ++i) all_b[i * n + e] = b[i];
+  }
+  return {std::move(all_a), std::move(all_b)};
 }
 
 const Param& b_of(const LowRank& low) { return low.b; }
@@ -120,6 +184,45 @@ Json target_modules(const std::vector<const AdapterPlace*>& changed, std::span<c
   return is_exact && base.wrapper.empty() ? last : full;
 }
 
+/// Names that PEFT takes for those of experts in some families, wherever a module has them, and of routers, which are
+/// no modules that it adapts. As parameters they are what they are.
+bool is_mistaken(const AdapterPlace& place) {
+  constexpr std::string_view kNames[] = {"gate_proj", "up_proj", "down_proj", "w1", "w2", "w3", "gate"};
+  const std::string last = place.module.substr(place.module.rfind('.') + 1);
+  return std::find(std::begin(kNames), std::end(kNames), last) != std::end(kNames) ||
+         place.ours.front().ends_with(".mlp.router.weight");
+}
+
+/// The name by which PEFT's patterns know a changed place, and target_parameters if it is one.
+std::string name_in_config(const AdapterPlace& place, bool as_parameter) {
+  return place.module + (as_parameter && !place.is_parameter ? ".weight" : "");
+}
+
+/// The parameters among the changed places: the ends of their names after the layer, if together they select exactly
+/// these; else their full names, as in a wrapper.
+Json target_parameters(const std::vector<const AdapterPlace*>& changed, std::span<const AdapterPlace> all,
+                       const Checkpoint& base) {
+  const auto end_of = [](const AdapterPlace& place) {
+    const std::string layer = "." + std::to_string(place.layer) + ".";
+    const std::size_t at = place.module.find(layer);
+    return at == place.module.npos ? place.module : place.module.substr(at + layer.size());
+  };
+  std::set<std::string> full, ends;
+  for (const AdapterPlace* place : changed) {
+    full.insert(place->module);
+    ends.insert(end_of(*place));
+  }
+  const bool is_exact = std::all_of(all.begin(), all.end(), [&](const AdapterPlace& place) {
+    return full.contains(place.module) || !ends.contains(end_of(place));
+  });
+  std::set<std::string> names;
+  for (const AdapterPlace* place : changed) {
+    const std::string& name = place->module;
+    names.insert((is_exact && base.wrapper.empty() ? end_of(*place) : name) + (place->is_parameter ? "" : ".weight"));
+  }
+  return names;
+}
+
 Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>& changed,
                  std::span<const AdapterPlace> all, const Checkpoint& base, const PeftOptions& options) {
   const auto rank_of = [](const LowRank& low) { return static_cast<double>(low.rank()); };
@@ -131,29 +234,57 @@ Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>&
   const double rank = usual(maps, rank_of), alpha = usual(maps, alpha_of);
   Json ranks = Json::object(), alphas = Json::object();
   bool transposed = false;
+  const bool has_experts = std::any_of(all.begin(), all.end(), [](const AdapterPlace& p) { return p.is_parameter; });
+  const bool has_magnitudes = maps.front()->magnitudes.has_value();  // of which no parameter can have any
+  std::vector<const AdapterPlace*> modules, parameters;
+  for (const AdapterPlace* place : changed) {
+    const bool is_parameter = place->is_parameter || (has_experts && !has_magnitudes && is_mistaken(*place));
+    (is_parameter ? parameters : modules).push_back(place);
+  }
+  const auto name_of_changed = [&](std::size_t i) {
+    const bool is_parameter = std::find(parameters.begin(), parameters.end(), changed[i]) != parameters.end();
+    return name_in_config(*changed[i], is_parameter);
+  };
   for (std::size_t i = 0; i < maps.size(); ++i) {
-    if (rank_of(*maps[i]) != rank) ranks[changed[i]->module] = number(rank_of(*maps[i]));
-    if (alpha_of(*maps[i]) != alpha) alphas[changed[i]->module] = number(alpha_of(*maps[i]));
+    if (rank_of(*maps[i]) != rank) ranks[name_of_changed(i)] = number(rank_of(*maps[i]));
+    if (alpha_of(*maps[i]) != alpha) alphas[name_of_changed(i)] = number(alpha_of(*maps[i]));
     transposed = transposed || changed[i]->transposed;
   }
   const ModelConfig& config = base.model->config();
   const Json task = config.encoder ? Json("SEQ_2_SEQ_LM") : is_bidirectional(config) ? Json() : Json("CAUSAL_LM");
-  return {{"peft_type", "LORA"},
-          {"task_type", task},
-          {"base_model_name_or_path", options.base.empty() ? Json() : Json(options.base)},
-          {"r", number(rank)},
-          {"lora_alpha", number(alpha)},
-          {"lora_dropout", options.dropout},
-          {"target_modules", target_modules(changed, all, base)},
-          {"rank_pattern", ranks},
-          {"alpha_pattern", alphas},
-          {"use_rslora", options.rslora},
-          {"use_dora", maps.front()->magnitudes.has_value()},
-          {"fan_in_fan_out", transposed},
-          {"bias", "none"},
-          {"modules_to_save", nullptr},
-          {"init_lora_weights", true},
-          {"inference_mode", true}};
+  Json config_json = {{"peft_type", "LORA"},
+                      {"task_type", task},
+                      {"base_model_name_or_path", options.base.empty() ? Json() : Json(options.base)},
+                      {"r", number(rank)},
+                      {"lora_alpha", number(alpha)},
+                      {"lora_dropout", parameters.empty() ? options.dropout : 0.0},  // PEFT has none of parameters
+                      {"target_modules", target_modules(modules, all, base)},
+                      {"rank_pattern", ranks},
+                      {"alpha_pattern", alphas},
+                      {"use_rslora", options.rslora},
+                      {"use_dora", has_magnitudes},
+                      {"fan_in_fan_out", transposed},
+                      {"bias", "none"},
+                      {"modules_to_save", nullptr},
+                      {"init_lora_weights", true},
+                      {"inference_mode", true}};
+  if (!parameters.empty()) config_json["target_parameters"] = target_parameters(parameters, all, base);
+  return config_json;
+}
+
+/// The name of a place's matrices in the file: PEFT wraps the parameters of a module in their order.
+std::string name_in_file(const AdapterPlace& place, const std::vector<const AdapterPlace*>& changed) {
+  std::string name = "base_model.model." + (place.is_parameter ? module_of_parameter(place) : place.module);
+  const auto number = [](const AdapterPlace& parameter) {
+    const std::string_view last = std::string_view(parameter.module).substr(parameter.module.rfind('.') + 1);
+    return std::find(kExpertParameters.begin(), kExpertParameters.end(), last);
+  };
+  for (const AdapterPlace* other : changed) {
+    const bool is_beside =
+        place.is_parameter && other->is_parameter && module_of_parameter(*other) == module_of_parameter(place);
+    if (is_beside && number(*other) > number(place)) name += kBaseLayer;
+  }
+  return name;
 }
 
 }  // namespace
@@ -161,10 +292,18 @@ Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>&
 std::vector<AdapterTensor> peft_tensors(const Adapter& adapter, std::span<const AdapterPlace> places,
                                         const LowRankValues& values) {
   std::vector<AdapterTensor> tensors;
-  for (const AdapterPlace* place : places_of(adapter, places)) {
+  const std::vector<const AdapterPlace*> changed = places_of(adapter, places);
+  for (const AdapterPlace* place : changed) {
     const std::vector<const LowRank*> maps = maps_at(adapter, *place);
-    const std::string name = "base_model.model." + place->module;
+    const std::string name = name_in_file(*place, changed);
     const std::int64_t rank = maps.front()->rank(), rows = n_rows(*place);
+    if (place->is_parameter) {
+      const std::int64_t all = rank * place->n_experts, in = place->is_swapped ? rows : place->cols;
+      auto [a, b] = of_all_experts(*place, maps, values);
+      tensors.push_back({name + ".lora_A.weight", {all, in}, std::move(a)});
+      tensors.push_back({name + ".lora_B.weight", {place->is_swapped ? place->cols : rows, all}, std::move(b)});
+      continue;
+    }
     tensors.push_back({name + ".lora_A.weight", {rank, place->cols}, values(*maps.front()->a)});
     tensors.push_back({name + ".lora_B.weight", {rows, rank}, stored_rows(*place, maps, b_of, values)});
     if (!maps.front()->magnitudes) continue;
@@ -175,7 +314,7 @@ std::vector<AdapterTensor> peft_tensors(const Adapter& adapter, std::span<const 
 
 void write_peft_adapter(const std::string& folder, const Adapter& adapter, const Checkpoint& base,
                         const PeftOptions& options) {
-  const std::vector<AdapterPlace> all = usual_places(base, AdapterFormat::peft);
+  const std::vector<AdapterPlace> all = peft_places(adapter, base);
   const std::filesystem::path to = folder;
   write_tensors((to / "adapter_model.safetensors").string(), peft_tensors(adapter, all, elements_of));
   const Json config = peft_config(adapter, places_of(adapter, all), all, base, options);
@@ -242,7 +381,7 @@ void write_adapter_gradients(const std::string& path, const LoadedAdapter& adapt
     return std::vector<float>(own.begin(), own.end());
   };
   const std::vector<AdapterPlace> places =
-      adapter.format == AdapterFormat::peft ? adapter.places : usual_places(base, AdapterFormat::peft);
+      adapter.format == AdapterFormat::peft ? adapter.places : peft_places(adapter, base);
   write_tensors(path, peft_tensors(adapter, places, values));
 }
 

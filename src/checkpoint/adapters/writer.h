@@ -29,7 +29,7 @@ std::vector<AdapterTensor> peft_tensors(const Adapter& adapter, std::span<const 
 /// How a folder describes an adapter.
 struct PeftOptions {
   bool rslora = false;  ///< s = alpha / √r instead of alpha / r.
-  double dropout = 0;   ///< lora_dropout
+  double dropout = 0;   ///< lora_dropout, which files with parameters have not.
   std::string base{};   ///< base_model_name_or_path
 };
 

@@ -35,8 +35,8 @@ Family gpt_oss_family() {
   Family family = decoder_family("gpt_oss", "GptOssForCausalLM", read_gpt_oss);
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.router", {"blocks.{l}.mlp.router"}}});
   add_sinks(family);
-  add_transposed_experts(family, "{p}layers.{l}.mlp.experts.gate_up_proj", "{p}layers.{l}.mlp.experts.down_proj",
-                         Rows::alternating);
+  family.experts.rows = Rows::alternating;
+  add_transposed_experts(family, family.experts.gate_up, family.experts.down, family.experts.rows);
   const auto bias = [&](std::string_view stored, std::vector<std::string_view> ours) {
     TensorRule rule{stored, std::move(ours), kAsIs, Rows::alternating};
     rule.has_ending = false;

@@ -14,8 +14,7 @@ Family granitemoe_swa_family() {
   });
   add_granite_experts(family);
   add_tensors(family.tensors, {{"{p}layers.{l}.block_sparse_moe.router", {"blocks.{l}.mlp.router"}}});
-  add_stacked_experts(family, "{p}layers.{l}.block_sparse_moe.experts.gate_up_proj",
-                      "{p}layers.{l}.block_sparse_moe.experts.down_proj");
+  add_stacked_experts(family, family.experts.gate_up, family.experts.down);
   add_sinks(family);
   return family;
 }

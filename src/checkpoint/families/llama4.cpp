@@ -52,8 +52,9 @@ ModelConfig read_llama4(ConfigReader& c) {
 Family llama4_family() {
   Family family = decoder_family("llama4_text", "Llama4ForCausalLM", read_llama4);
   add_feed_forward(family);
-  add_transposed_experts(family, "{p}layers.{l}.feed_forward.experts.gate_up_proj",
-                         "{p}layers.{l}.feed_forward.experts.down_proj", Rows::stacked);
+  family.experts = {"{p}layers.{l}.feed_forward.experts.gate_up_proj", "{p}layers.{l}.feed_forward.experts.down_proj"};
+  family.experts.is_transposed = true;
+  add_transposed_experts(family, family.experts.gate_up, family.experts.down, Rows::stacked);
   return family;
 }
 

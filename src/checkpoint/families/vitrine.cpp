@@ -396,6 +396,7 @@ Family vitrine_family() {
   family.read_config = read_own;
   family.prefixes = {""};
   family.embedding = "embed.weight";
+  family.experts = {"", ""};
   for (const std::string_view name : own_tensor_names()) family.tensors.push_back({name, {name}});
   for (const std::string_view name : own_cell_names()) {
     TensorRule rule{name, {name}};

@@ -72,6 +72,8 @@ void read_granite_experts(ConfigReader& c, ModelConfig& model) {
 }
 
 void add_granite_experts(Family& family) {
+  family.experts = {"{p}layers.{l}.block_sparse_moe.experts.gate_up_proj",
+                    "{p}layers.{l}.block_sparse_moe.experts.down_proj", "{p}layers.{l}.block_sparse_moe.router"};
   add_tensors(family.tensors, {{"{p}layers.{l}.block_sparse_moe.router.layer", {"blocks.{l}.mlp.router"}},
                                {"{p}layers.{l}.block_sparse_moe.input_linear",
                                 {"blocks.{l}.mlp.experts.{e}.w_gate", "blocks.{l}.mlp.experts.{e}.w_up"}},
@@ -103,7 +105,8 @@ void add_stacked_experts(Family& family, std::string_view gate_up, std::string_v
 }
 
 void add_experts_next_to_ffn(Family& family) {
-  add_stacked_experts(family, "{p}layers.{l}.experts.gate_up_proj", "{p}layers.{l}.experts.down_proj");
+  family.experts = {"{p}layers.{l}.experts.gate_up_proj", "{p}layers.{l}.experts.down_proj"};
+  add_stacked_experts(family, family.experts.gate_up, family.experts.down);
   std::vector<TensorRule> rules = {{"{p}layers.{l}.router.scale", {"blocks.{l}.mlp.ln_router.weight"}},
                                    {"{p}layers.{l}.router.per_expert_scale", {"blocks.{l}.mlp.expert_scale.weight"}}};
   for (TensorRule& rule : rules) rule.has_ending = false;
