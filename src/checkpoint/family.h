@@ -67,7 +67,9 @@ struct Family {
   std::string_view embedding;
   std::vector<TensorRule> tensors;
   ExpertParameters experts{};
+  /// Default of router_aux_loss_coef, of families that transformers trains with a balancing loss if
   /// output_router_logits.
+  std::optional<double> balance_loss{};
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
 

@@ -85,6 +85,17 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
   return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, checkpoint), config, tokenizer}};
 }
 
+void take_balance_loss(StepOptions& steps, const ModelFiles& files) {
+  const std::optional<double>& usual = files.family.balance_loss;
+  if (!steps.balance_of_model || !usual || files.config.value("output_router_logits", Json()) != true) return;
+  const Json coefficient = files.config.value("router_aux_loss_coef", Json());
+  if (!coefficient.is_null() && (!coefficient.is_number() || !(coefficient.get<double>() >= 0))) {
+    throw BadCheckpoint("config.json", "router_aux_loss_coef: expected a number from 0 on, got {}", coefficient.dump());
+  }
+  steps.balance_loss = coefficient.is_null() ? *usual : coefficient.get<double>();
+  steps.balance = StepOptions::Balance::hugging_face;
+}
+
 namespace {
 
 std::optional<std::int32_t> id_at(const Json& config, const char* key) {

@@ -32,6 +32,10 @@ struct Start {
 Start start_from(const TrainConfig& config, const std::string& checkpoint, ThreadPool& pool, const Kernels& kernels,
                  const Filled& filled = {});
 
+/// Sets the balancing loss that transformers would train the model with, if the run's config has none of its own: that
+/// of all layers and tokens, if output_router_logits is set. Throws BadCheckpoint for a coefficient that is no number.
+void take_balance_loss(StepOptions& steps, const ModelFiles& files);
+
 /// Pairs for an encoder–decoder, else a stream of tokens. `config` is the model's config.json, which has the decoder's
 /// start. Throws BadInput if the corpus does not fit the model, and as PairCorpus and SplitCorpus do.
 std::unique_ptr<TrainingData> open_corpus(const TrainConfig& run, const ModelConfig& model, const Json& config);

@@ -127,6 +127,7 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   train.dropout = section.number("dropout", 0, 0, 0.999);
   train.label_smoothing = section.number("label_smoothing", 0, 0, 1);
   train.z_loss = section.number("z_loss", 0, 0, kMaxNumber);
+  train.balance_of_model = !section.has("balance_loss");
   train.balance_loss = section.number("balance_loss", 0, 0, kMaxNumber);
   if (train.balance_loss == 0) section.refuse("balance", "it has no effect without balance_loss");
   train.balance =

@@ -98,6 +98,7 @@ struct StepOptions {
   double label_smoothing = 0;
   double z_loss = 0;
   double balance_loss = 0;
+  bool balance_of_model = true;  ///< The model's config says what balance_loss is: the run's does not.
   Balance balance = Balance::sequence;
   double router_z_loss = 0;
   double router_bias_rate = 0;  ///< By which a step changes the corrections of routers; 0: they stay.

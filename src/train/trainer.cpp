@@ -193,6 +193,7 @@ class Trainer::Run {
 
 /// Opens the data and checks that everything fits together. Rank 0 also resumes.
 void Trainer::Run::open_data() {
+  take_balance_loss(c_.train, start_.files);
   corpus_ = talk_ ? std::shared_ptr<const TrainingData>(talk_) : open_corpus(c_, model().config(), start_.files.config);
   if (talk_) talk_->check_with_model(model().config());
   if (!c_.data.talk.chat_template.empty()) {

@@ -129,6 +129,59 @@ TEST_F(AdapterTraining, ThreadsRecomputeAndTapsChangeNoBit) {
   }
 }
 
+/// Experts, as parameters: of a folder with a tensor for each expert, and of transposed tensors of all.
+TEST_F(AdapterTraining, Experts) {
+  for (const char* const golden : {"mixtral", "llama4", "gpt_oss"}) {
+    SCOPED_TRACE(golden);
+    TinyRun trained = run(golden, "[lora]\nrank = 2\ntargets = [\"gate\", \"down\"]\n");
+    trained.model = from(goldens() + "/" + golden);
+    trained.steps = 30;
+    train_tiny(trained);
+    const std::vector<double> losses = losses_of(trained.out);
+    EXPECT_LT(losses.back(), losses.front());
+    const SafetensorsFile file = SafetensorsFile::open(trained.out + "/last/" + kAdapter);
+    std::set<std::string> names;
+    for (const auto& [name, tensor] : file.tensors()) names.insert(name.substr(name.find("layers.")));
+    const std::string module = std::string(golden) == "llama4" ? "layers.0.feed_forward" : "layers.0.mlp";
+    EXPECT_TRUE(names.contains(module + ".experts.base_layer.lora_A.weight"));
+    EXPECT_TRUE(names.contains(module + ".experts.lora_B.weight"));
+    TinyRun more = run(std::string(golden) + "_more", "[lora]\nfrom = \"" + trained.out + "/last\"\n");
+    more.model = trained.model;
+    train_tiny(more);
+    EXPECT_LT(losses_of(more.out).front(), losses.front());
+    const TinyRun threads = [&] {
+      TinyRun same = trained;
+      same.out += "_threads";
+      return same;
+    }();
+    train_tiny(threads, false, 2);
+    expect_same(trained, threads);
+  }
+}
+
+/// The model's config gives the balancing loss with which transformers trains it; the run's own comes first.
+TEST_F(AdapterTraining, TheBalancingLossOfTheModel) {
+  const auto trained = [&](const std::string& name, const Json& changes, const std::string& train) {
+    const std::string model = folder_ / ("model_" + name);
+    fs::copy(goldens() + "/mixtral", model);
+    Json config = read_json_file(model + "/config.json");
+    config.update(changes);
+    write_file(model + "/config.json", config.dump());
+    TinyRun of = run(name, "[lora]\nrank = 2\ntargets = [\"mlp.gate\", \"q\"]\n", train);
+    of.model = from(model);
+    train_tiny(of);
+    return losses_of(of.out);
+  };
+  const std::string by_hand = "balance_loss = 0.05\nbalance = \"hugging_face\"\n";
+  const Json with = {{"output_router_logits", true}, {"router_aux_loss_coef", 0.05}};
+  const std::vector<double> none = trained("none", {{"router_aux_loss_coef", 0.05}}, "");
+  EXPECT_EQ(trained("usual", with, ""), trained("by_hand", Json::object(), by_hand));
+  EXPECT_NE(trained("with", with, ""), none);
+  EXPECT_EQ(trained("off", with, "balance_loss = 0\n"), none);
+  EXPECT_EQ(trained("default", {{"output_router_logits", true}, {"router_aux_loss_coef", nullptr}}, ""),
+            trained("by_default", Json::object(), "balance_loss = 0.001\nbalance = \"hugging_face\"\n"));
+}
+
 TEST_F(AdapterTraining, MicroBatchesEqualTheBatch) {
   const TinyRun whole = run("whole", "[lora]\nrank = 4\n");
   train_tiny(whole);

@@ -45,6 +45,7 @@ Family gpt_oss_family() {
   bias("{p}layers.{l}.mlp.experts.gate_up_proj_bias",
        {"blocks.{l}.mlp.experts.{e}.w_gate.bias", "blocks.{l}.mlp.experts.{e}.w_up.bias"});
   bias("{p}layers.{l}.mlp.experts.down_proj_bias", {"blocks.{l}.mlp.experts.{e}.w_down.bias"});
+  family.balance_loss = 0.001;
   family.keys.push_back({"n_experts", "num_local_experts"});
   family.keys.push_back({"top_k", "num_experts_per_tok"});
   return family;

@@ -22,6 +22,7 @@ Family mixtral_family() {
                {"{p}layers.{l}.block_sparse_moe.experts.{e}.w3", {"blocks.{l}.mlp.experts.{e}.w_up"}},
                {"{p}layers.{l}.block_sparse_moe.experts.{e}.w2", {"blocks.{l}.mlp.experts.{e}.w_down"}}});
   family.experts.router = "{p}layers.{l}.mlp.gate";
+  family.balance_loss = 0.001;
   family.keys.push_back({"n_experts", "num_local_experts"});
   family.keys.push_back({"top_k", "num_experts_per_tok"});
   return family;

@@ -18,6 +18,7 @@ Family olmoe_family() {
     return model;
   });
   add_experts(family);
+  family.balance_loss = 0.01;
   return family;
 }
 

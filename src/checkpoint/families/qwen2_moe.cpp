@@ -17,6 +17,7 @@ Family qwen2_moe_family() {
     return model;
   });
   add_experts(family);
+  family.balance_loss = 0.001;
   add_tensors(family.tensors, {{"{p}layers.{l}.mlp.shared_expert.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
                                {"{p}layers.{l}.mlp.shared_expert.up_proj", {"blocks.{l}.mlp.shared.w_up"}},
                                {"{p}layers.{l}.mlp.shared_expert.down_proj", {"blocks.{l}.mlp.shared.w_down"}},

@@ -18,6 +18,7 @@ Family qwen3_moe_family() {
     return model;
   });
   add_experts(family);
+  family.balance_loss = 0.001;
   return family;
 }
 

@@ -72,6 +72,7 @@ void read_granite_experts(ConfigReader& c, ModelConfig& model) {
 }
 
 void add_granite_experts(Family& family) {
+  family.balance_loss = 0.001;
   family.experts = {"{p}layers.{l}.block_sparse_moe.experts.gate_up_proj",
                     "{p}layers.{l}.block_sparse_moe.experts.down_proj", "{p}layers.{l}.block_sparse_moe.router"};
   add_tensors(family.tensors, {{"{p}layers.{l}.block_sparse_moe.router.layer", {"blocks.{l}.mlp.router"}},
