@@ -204,8 +204,7 @@ TEST(Presets, EachFamilyHasOne) {
   for (const Preset& preset : all_presets()) {
     types.insert(family_of(preset_or_config(preset.name), "test").model_type);
   }
-  const std::set<std::string_view> without = {"afmoe",          "exaone_moe", "granitemoe_swa", "granitemoeshared",
-                                              "hunyuan_v1_moe", "nanochat"};
+  const std::set<std::string_view> without = {"granitemoeshared"};  // no published config is known
   for (const Family& family : all_families()) {
     EXPECT_NE(types.contains(family.model_type), without.contains(family.model_type)) << family.model_type;
   }
