@@ -5,17 +5,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/attend_backward.h"
 #include "ops/attention_sites.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/op_kind.h"
-#include "ops/segment_attention.h"
 
 namespace vitrine {
 namespace {
 
-using Segments = std::vector<SegmentAttention>;
 using Step = void (SegmentAttention::*)(const Tile&) const;
 
 /// Untapped segments: each tile goes through all four steps while it is in cache. The tiles of all segments are divided
@@ -54,115 +53,6 @@ void run_tiles(Pass& p, std::int64_t wide, const Segments& segments) {
       }
     }
   });
-}
-
-/// Per-thread scratch for the backward of one tile.
-struct BackwardScratch {
-  const Pass& pass;
-  Tensor queries, strips, capped, dropped, dstrips, transposed, rows;
-
-  BackwardScratch(Pass& p, std::int64_t wide, std::int64_t n_rows, std::int64_t positions)
-      : pass(p),
-        queries(p.tensor({p.pool.size(), n_rows, wide})),
-        strips(p.tensor({p.pool.size(), n_rows, positions})),
-        capped(p.tensor({p.pool.size(), n_rows, positions})),
-        dropped(p.tensor({p.pool.size(), n_rows, positions})),
-        dstrips(p.tensor({p.pool.size(), n_rows, positions})),
-        transposed(p.tensor({p.pool.size(), n_rows, positions})),
-        rows(p.tensor({p.pool.size(), n_rows, wide})) {}
-
-  Tile tile(int thread) const { return {queries.row(thread), strips.row(thread), pass.scratch(thread)}; }
-  GradientTile gradient(int thread) const {
-    return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}, {}};
-  }
-};
-
-std::int64_t max_positions(const Segments& segments) {
-  std::int64_t most = 0;
-  for (const SegmentAttention& s : segments) most = std::max(most, s.n_positions());
-  return most;
-}
-
-/// Calls body(segment, K/V head, worker) for all K/V heads, in parallel. One worker processes all queries of a K/V
-/// head, so that the gradients of its keys and values are summed in the order of the queries.
-template <class Body>
-void for_kv_heads(Pass& p, const AttendConfig& c, const Segments& segments, Body&& body) {
-  const auto n = static_cast<std::int64_t>(segments.size()) * c.n_kv_heads;
-  const std::int64_t grain =
-      ExecutionContext::kOperationsPerThread / (segments.front().operations() / c.n_kv_heads + 1) + 1;
-  p.parallel_for(n, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      p.check_interrupt();
-      body(segments[static_cast<std::size_t>(i / c.n_kv_heads)], i % c.n_kv_heads, worker);
-    }
-  });
-}
-
-/// The gradient of the relative bias from each segment, `[n_segments, n_heads, 2n − 1]`, initially zero; no data
-/// without a bias. Segments are added in descending order, the order in which a tape with an op for each of them is
-/// unwound.
-Tensor zero_biases(Pass& p, const Tensor& bias, std::size_t n_segments) {
-  if (bias.data == nullptr) return {};
-  const Tensor parts = p.tensor({static_cast<std::int64_t>(n_segments), bias.shape[0], bias.shape[1]});
-  if (!p.shapes_only) std::fill_n(parts.data, parts.count(), 0.0f);
-  return parts;
-}
-
-Tensor part_of(const Tensor& parts, std::int64_t segment) {
-  if (parts.data == nullptr) return {};
-  return {parts.row(segment), {parts.shape[1], parts.shape[2]}};
-}
-
-void add_biases(Pass& p, const Tensor& parts, const Tensor& bias) {
-  if (bias.data == nullptr) return;
-  const Tensor dbias = p.grad(bias);
-  for (std::int64_t i = parts.rows(); i-- > 0;) accumulate(p, part_of(parts, i), dbias);
-}
-
-/// The gradient of the sinks from each row, `[T, n_heads]`; no data without sinks.
-Tensor sinks_by_row(Pass& p, const Param* sinks, std::int64_t n_rows) {
-  return sinks != nullptr ? p.tensor({n_rows, sinks->shape[0]}) : Tensor();
-}
-
-/// The backward of the four steps, over tiles whose strips are recomputed.
-void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv, const Tensor& bias, const Param* sinks) {
-  constexpr std::int64_t kRows = Tile::kMaxRows;
-  const ArenaScope scope(p.arena);
-  const BackwardScratch scratch(p, SegmentAttention::wide(c, dz.shape[2]), kRows, max_positions(segments));
-  const Tensor dbiases = zero_biases(p, bias, segments.size()), dsinks = sinks_by_row(p, sinks, dq.rows());
-  for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
-    const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
-    for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
-      Tile tile = scratch.tile(worker);
-      s.place(i, kRows, tile);
-      GradientTile d = scratch.gradient(worker);
-      d.bias = part_of(dbiases, &s - segments.data());
-      d.sinks = dsinks;
-      s.score(tile);
-      s.cap_and_mask(tile);
-      float* const capped = scratch.capped.row(worker);
-      if (c.softcap) std::copy_n(tile.strips, tile.rows * tile.columns.size(), capped);
-      s.softmax(tile);
-      Tile dropped = tile;
-      if (p.training.dropout.rate > 0) {
-        dropped.strips = scratch.dropped.row(worker);
-        std::copy_n(tile.strips, tile.rows * tile.columns.size(), dropped.strips);
-        s.drop(dropped, d.transposed);
-      }
-      s.mix_backward(dropped, d, dz, dv);
-      if (p.training.dropout.rate > 0) {  // the same factors apply to the gradient
-        Tile gradient = tile;
-        gradient.strips = d.strips;
-        s.drop(gradient, d.transposed);
-      }
-      s.softmax_backward(tile, d);
-      s.cap_backward(tile, capped, d);
-      s.score_backward(tile, d, dq, dk);
-    }
-  });
-  add_biases(p, dbiases, bias);
-  if (sinks != nullptr) add_bias_gradient(p, dsinks, *sinks);
 }
 
 // Tapped segments: all strips are stored in `[H, T, S]`, and each step runs over all of them before the next. With a

@@ -55,17 +55,41 @@ Positions SegmentAttention::support(const Tile& tile, std::int64_t row, float ne
   return range;
 }
 
-/// to[s] += Σ_row strips[row, s] · d.rows[row] for the tile's columns s, in ascending order of rows. `to` is the
-/// gradient of k or of v, of whose heads the first `n_columns` elements change.
+/// to[s] += Σ_row strips[row, s] · d.rows[row] for the tile's columns s in `range`, in ascending order of rows. `to` is
+/// the gradient of k or of v, of whose heads the first `n_columns` elements change.
 void SegmentAttention::add_transposed(const Tile& tile, const float* strips, const GradientTile& d,
-                                      std::int64_t n_columns, const Tensor& to) const {
-  const std::int64_t n = tile.columns.size();
+                                      std::int64_t n_columns, const Tensor& to, Positions range) const {
+  const std::int64_t n = range.size(), skipped = range.begin - tile.columns.begin;
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    for (std::int64_t s = 0; s < n; ++s) d.transposed[s * tile.rows + row] = strips[row * n + s];
+    const float* const strip = strips + row * tile.columns.size() + skipped;
+    for (std::int64_t s = 0; s < n; ++s) d.transposed[s * tile.rows + row] = strip[s];
   }
-  float* const first = to.row(source_.first_row + tile.columns.begin) + kv_head(tile.first_row) * to.shape[2];
+  float* const first = to.row(source_.first_row + range.begin) + kv_head(tile.first_row) * to.shape[2];
   p_.kernels.weighted_rows(d.transposed, tile.rows, n, view_of(d.rows, tile.rows, n_columns, wide()), first,
                            to.row_size());
+}
+
+/// The heads of the tile's rows in `from`, in d.rows.
+void SegmentAttention::copy_rows(const Tensor& from, const Tile& tile, std::int64_t n_columns,
+                                 const GradientTile& d) const {
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    std::copy_n(head_of(from, tile.first_row + row), n_columns, d.rows + row * wide());
+  }
+}
+
+void SegmentAttention::add_to_values(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv,
+                                     Positions range) const {
+  range = {std::max(range.begin, tile.columns.begin), std::min(range.end, tile.columns.end)};
+  if (range.begin >= range.end) return;
+  copy_rows(dz, tile, value_dim_, d);
+  add_transposed(tile, tile.strips, d, value_dim_, dv, range);
+}
+
+void SegmentAttention::add_to_keys(const Tile& tile, const GradientTile& d, const Tensor& dk, Positions range) const {
+  range = {std::max(range.begin, tile.columns.begin), std::min(range.end, tile.columns.end)};
+  if (range.begin >= range.end) return;
+  copy_rows(q_, tile, c_.head_dim, d);
+  add_transposed(tile, d.strips, d, c_.head_dim, dk, range);
 }
 
 /// strip = q·k · score_scale; −∞ for positions that have left the cache.
@@ -103,11 +127,11 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
   std::fill_n(d.rows, tile.rows * wide(), 0.0f);
   p_.kernels.weighted_rows(d.strips, n, tile.rows, keys.view(), d.rows, wide());
   for (std::int64_t row = 0; row < tile.rows; ++row) {
-    float *const to = head_of(dq, tile.first_row + row), *const own = d.rows + row * wide();
+    float* const to = head_of(dq, tile.first_row + row);
+    const float* const own = d.rows + row * wide();
     p_.kernels.add(to, own, dh, to);
-    std::copy_n(head_of(q_, tile.first_row + row), dh, own);
   }
-  add_transposed(tile, d.strips, d, dh, dk);
+  if (dk.data != nullptr) add_to_keys(tile, d, dk, tile.columns);
 }
 
 /// strip = softcap · tanh((strip + biases) / softcap) at visible positions, −∞ elsewhere.
@@ -243,12 +267,10 @@ void SegmentAttention::mix(const Tile& tile) const {
 /// dstrip[s] = dz · v[s], dv[s] += Σ strip[s] · dz
 void SegmentAttention::mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const {
   const std::int64_t n = tile.columns.size();
-  for (std::int64_t row = 0; row < tile.rows; ++row) {
-    std::copy_n(head_of(dz, tile.first_row + row), value_dim_, d.rows + row * wide());
-  }
+  copy_rows(dz, tile, value_dim_, d);
   const KvRows values = source_.own(source_.values, kv_head(tile.first_row)).range(tile.columns.begin, n);
   p_.kernels.matmul(d.rows, wide(), tile.rows, values.view(), d.strips, n, tile.scratch);
-  add_transposed(tile, tile.strips, d, value_dim_, dv);
+  if (dv.data != nullptr) add_transposed(tile, tile.strips, d, value_dim_, dv, tile.columns);
 }
 
 }  // namespace vitrine

@@ -87,13 +87,19 @@ class SegmentAttention {
   void mix(const Tile& tile) const;
 
   // Backward, for segments without a cache. mix_backward computes d.strips from dz. Each other step replaces d.strips,
-  // the gradient of its output, with the gradient of its input. The gradients of q, k and v are accumulated.
+  // the gradient of its output, with the gradient of its input. The gradients of q, k and v are accumulated; without
+  // data, dk and dv are not, and add_to_values and add_to_keys add to some rows of them later.
   void mix_backward(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv) const;
   void softmax_backward(const Tile& tile, const GradientTile& d) const;
   // softmax_backward also sets the elements of d.sinks, if it has data.
   /// `capped`: the strips after cap_and_mask. Adds to d.bias, if it has data.
   void cap_backward(const Tile& tile, const float* capped, const GradientTile& d) const;
   void score_backward(const Tile& tile, const GradientTile& d, const Tensor& dq, const Tensor& dk) const;
+  /// Adds to the gradients of v, or of k, at the positions that the tile and `range` share. tile.strips: as
+  /// mix_backward read them; d.strips: as score_backward left them.
+  void add_to_values(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv,
+                     Positions range) const;
+  void add_to_keys(const Tile& tile, const GradientTile& d, const Tensor& dk, Positions range) const;
 
  private:
   SiteId pattern_site() const { return at_(AttentionSite::pattern, segment_); }
@@ -116,7 +122,8 @@ class SegmentAttention {
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
   void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const;
   void add_transposed(const Tile& tile, const float* strips, const GradientTile& d, std::int64_t n_columns,
-                      const Tensor& to) const;
+                      const Tensor& to, Positions range) const;
+  void copy_rows(const Tensor& from, const Tile& tile, std::int64_t n_columns, const GradientTile& d) const;
 
   Pass& p_;
   BlockSite at_;
