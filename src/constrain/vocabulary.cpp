@@ -1,0 +1,139 @@
+#include "constrain/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine::constrain {
+
+Mask& Mask::operator|=(const Mask& other) {
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  return *this;
+}
+
+std::int64_t Mask::count() const {
+  std::int64_t n = 0;
+  for (const std::uint64_t w : words_) n += std::popcount(w);
+  return n;
+}
+
+std::vector<unsigned char> Mask::bytes() const {
+  std::vector<unsigned char> bytes(static_cast<std::size_t>((n_ids_ + 7) / 8));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(words_[i / 8] >> (i % 8 * 8));
+  return bytes;
+}
+
+Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::span<const std::int32_t> stop_ids)
+    : stop_ids_(tokenizer.stop_ids()) {
+  stop_ids_.insert(stop_ids_.end(), stop_ids.begin(), stop_ids.end());
+  std::sort(stop_ids_.begin(), stop_ids_.end());
+  stop_ids_.erase(std::unique(stop_ids_.begin(), stop_ids_.end()), stop_ids_.end());
+  bytes_.resize(static_cast<std::size_t>(tokenizer.vocab_size()));
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(bytes_.size()); ++id) {
+    std::string& bytes = bytes_[static_cast<std::size_t>(id)];
+    if (!is_stop(id) && tokenizer.is_text(id)) bytes = tokenizer.bytes(id);
+    if (bytes.size() > 255) bytes.clear();  // longer than any step of a constraint: a document's separator
+    if (bytes.empty()) pieces_.emplace(tokenizer.piece(id), id);
+  }
+  build_trie();
+  find_alphabet();
+}
+
+bool Vocabulary::is_stop(std::int32_t id) const { return std::binary_search(stop_ids_.begin(), stop_ids_.end(), id); }
+
+std::int32_t Vocabulary::find_piece(std::string_view piece) const {
+  const auto special = pieces_.find(std::string(piece));
+  if (special != pieces_.end()) return special->second;
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(bytes_.size()); ++id) {
+    if (bytes(id) == piece) return id;
+  }
+  return -1;
+}
+
+void Vocabulary::build_trie() {
+  next_token_.assign(bytes_.size(), -1);
+  std::vector<std::int32_t> ids;
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(bytes_.size()); ++id) {
+    if (is_text(id)) ids.push_back(id);
+  }
+  std::stable_sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) { return bytes(a) < bytes(b); });
+  trie_.push_back({0, 0, 0, -1, -1});
+  std::vector<std::int32_t> path{0};
+  std::string_view last;
+  for (const std::int32_t id : ids) {
+    const std::string_view text = bytes(id);
+    const auto common = static_cast<std::size_t>(
+        std::mismatch(text.begin(), text.end(), last.begin(), last.end()).first - text.begin());
+    for (std::size_t i = common + 1; i < path.size(); ++i) {
+      trie_[static_cast<std::size_t>(path[i])].end = static_cast<std::int32_t>(trie_.size());
+    }
+    path.resize(common + 1);
+    for (std::size_t i = common; i < text.size(); ++i) {
+      const auto byte = static_cast<std::uint8_t>(text[i]);
+      trie_.push_back({byte, static_cast<std::uint8_t>(i + 1), 0, path.back(), -1});
+      path.push_back(static_cast<std::int32_t>(trie_.size() - 1));
+      nodes_of_[byte].push_back(path.back());
+    }
+    std::int32_t& first = trie_[static_cast<std::size_t>(path.back())].first_token;
+    next_token_[static_cast<std::size_t>(id)] = first;
+    first = id;
+    last = text;
+    max_depth_ = std::max(max_depth_, static_cast<int>(text.size()));
+  }
+  for (const std::int32_t n : path) trie_[static_cast<std::size_t>(n)].end = static_cast<std::int32_t>(trie_.size());
+}
+
+void Vocabulary::find_alphabet() {
+  bool has_byte[256] = {};
+  std::vector<std::uint32_t> characters;
+  for (const std::string& token : bytes_) {
+    if (token.size() == 1) has_byte[static_cast<unsigned char>(token[0])] = true;
+    if (token.size() > 1 && is_valid_utf8(token) && length_by_lead(token[0]) == token.size()) {
+      characters.push_back(code_point(token));
+    }
+  }
+  if (std::all_of(std::begin(has_byte) + 0x80, std::begin(has_byte) + 0xC0, [](bool has) { return has; })) {
+    const auto add = [&](int lead, std::uint32_t first, std::uint32_t last) {
+      if (has_byte[lead]) alphabet_ = alphabet_ | CharSet::range(first, last);
+    };
+    for (int lead = 0; lead < 0x80; ++lead)
+      add(lead, static_cast<std::uint32_t>(lead), static_cast<std::uint32_t>(lead));
+    for (int lead = 0xC2; lead < 0xE0; ++lead) {
+      const auto first = static_cast<std::uint32_t>(lead & 0x1F) << 6;
+      add(lead, first, first | 0x3F);
+    }
+    for (int lead = 0xE0; lead < 0xF0; ++lead) {
+      const auto first = static_cast<std::uint32_t>(lead & 0x0F) << 12;
+      add(lead, std::max(first, 0x800U), first | 0xFFF);
+    }
+    for (int lead = 0xF0; lead < 0xF5; ++lead) {
+      const auto first = static_cast<std::uint32_t>(lead & 0x07) << 18;
+      add(lead, std::max(first, 0x10000U), std::min(first | 0x3FFFF, 0x10FFFFU));
+    }
+  } else {  // some continuation bytes at most: character by character
+    for (std::uint32_t c = 0; c <= 0x10FFFF; ++c) {
+      if (c >= 0xD800 && c < 0xE000) continue;
+      std::string text;
+      append_code_point(c, text);
+      if (std::all_of(text.begin(), text.end(), [&](char b) { return has_byte[static_cast<unsigned char>(b)]; })) {
+        characters.push_back(c);
+      }
+      if (c == 0x7F && std::none_of(std::begin(has_byte) + 0x80, std::end(has_byte), [](bool has) { return has; }))
+        break;
+    }
+  }
+  std::sort(characters.begin(), characters.end());
+  CharSet more;
+  for (std::size_t i = 0; i < characters.size();) {  // runs first: a union for each character takes quadratic time
+    std::size_t k = i + 1;
+    while (k < characters.size() && characters[k] <= characters[k - 1] + 1) ++k;
+    more = more | CharSet::range(characters[i], characters[k - 1]);
+    i = k;
+  }
+  alphabet_ = alphabet_ | more;
+}
+
+}  // namespace vitrine::constrain
