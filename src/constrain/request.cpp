@@ -170,12 +170,13 @@ std::vector<std::string> parse_choices(std::string_view text) {
   return texts;
 }
 
-Json answer(const Request& request, const Tokenizer& tokenizer, std::shared_ptr<const Vocabulary> vocabulary) {
+Answer answer(const Request& request, const Tokenizer& tokenizer, std::shared_ptr<const Vocabulary> vocabulary) {
   const auto begin = Clock::now();
   const auto constraint = std::make_shared<const Constraint>(request.source, vocabulary);
   const double compile_us = microseconds_since(begin);
   Matcher matcher(constraint);
   Json result;
+  Mask mask;
   if (request.follows) {
     const auto ids = request.ids ? *request.ids : tokens_of(request.text, tokenizer, *vocabulary);
     result["masks"] = follow(matcher, ids, request.left);
@@ -188,7 +189,7 @@ Json answer(const Request& request, const Tokenizer& tokenizer, std::shared_ptr<
   result["stops"] = matcher.is_complete();
   if (request.wants_mask) {
     const auto mask_begin = Clock::now();
-    const Mask mask = matcher.mask(request.left);
+    mask = matcher.mask(request.left);
     result["mask_us"] = microseconds_since(mask_begin);
     result["n_allowed"] = mask.count();
     result["allowed"] = encode_base64(mask.bytes());
@@ -198,7 +199,7 @@ Json answer(const Request& request, const Tokenizer& tokenizer, std::shared_ptr<
   result["shortest"] = shortest < kNoWay ? Json(shortest) : Json(nullptr);
   result["compile_ms"] = compile_us / 1000;
   result["memory_bytes"] = constraint->memory_bytes();
-  return result;
+  return {std::move(result), std::move(mask)};
 }
 
 }  // namespace vitrine::constrain

@@ -26,8 +26,14 @@ struct Request {
 /// Reads a request as JSON. Throws BadInput for unknown or wrong members.
 Request parse_request(std::string_view json, std::string_view where);
 
-/// The answer, as docs/constraints.md describes it. `tokenizer` is that of `vocabulary`. Throws what Constraint throws.
-Json answer(const Request& request, const Tokenizer& tokenizer, std::shared_ptr<const Vocabulary> vocabulary);
+/// What Request asks for, as docs/constraints.md describes it, and the mask.
+struct Answer {
+  Json json;
+  Mask mask;
+};
+
+/// The answer to a request. `tokenizer` is that of `vocabulary`. Throws what Constraint throws.
+Answer answer(const Request& request, const Tokenizer& tokenizer, std::shared_ptr<const Vocabulary> vocabulary);
 
 /// The texts of a choice: a JSON list, or one a line.
 std::vector<std::string> parse_choices(std::string_view text);
