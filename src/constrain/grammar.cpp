@@ -1,6 +1,7 @@
 #include "constrain/grammar.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -75,6 +76,7 @@ Graph Grammar::tree_of(std::vector<std::string> texts) {
   // A state for each beginning; a text adds states from where it leaves the one before it in the order.
   Graph tree;
   tree.accepts = {false};
+  std::unordered_map<std::uint32_t, Expr> labels;
   std::vector<std::int32_t> path{0};         // the states along the text before
   std::vector<std::string_view> characters;  // that lead to them
   for (const std::string& text : texts) {
@@ -87,7 +89,9 @@ Graph Grammar::tree_of(std::vector<std::string> texts) {
           path.resize(depth + 1);
           characters.resize(depth);
         }
-        tree.edges.push_back({path.back(), set(CharSet::of(c)), tree.n_states});
+        const auto [label, is_new] = labels.try_emplace(c, -1);
+        if (is_new) label->second = set(CharSet::of(c));
+        tree.edges.push_back({path.back(), label->second, tree.n_states});
         path.push_back(tree.n_states++);
         tree.accepts.push_back(false);
         characters.push_back(character);

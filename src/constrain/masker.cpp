@@ -154,10 +154,10 @@ void Masker::add_frame(Stacks& stacks, const Head& head, Length budget, Mask& ma
 }
 
 void Masker::add_count(Stacks& stacks, const Head& head, Length budget, Mask& mask) {
-  const Frame& frame = stepper_.frames().at(head.frame);
-  const std::vector<Remaining> remaining = frame.remaining;
-  const CharacterTable& table = character_table(frame.body);
-  const Length one = stepper_.frames().network().rules[static_cast<std::size_t>(frame.body)].shortest;
+  const std::int32_t body = stepper_.frames().at(head.frame).body;
+  const std::vector<Remaining> remaining = stepper_.frames().at(head.frame).remaining;
+  const CharacterTable& table = character_table(body);
+  const Length one = stepper_.frames().network().rules[static_cast<std::size_t>(body)].shortest;
   const Length below = stacks.node(head.node).below;
   for (const Remaining& r : remaining) {
     const auto allows = [&](const CharacterTable::Group& g) {

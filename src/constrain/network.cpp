@@ -25,7 +25,7 @@ namespace {
 /// Copies of a small expression are cheaper than calls; a larger repetition is a rule of its own.
 constexpr std::int64_t kMaxCopiedStates = 256;
 /// A character of many: its repetition is a rule, whose masks all texts share.
-constexpr std::uint64_t kManyCharacters = 32;
+constexpr std::uint64_t kManyCharacters = 16;
 constexpr int kMaxInlineDepth = 3;
 
 class Compiler {

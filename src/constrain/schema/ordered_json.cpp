@@ -87,23 +87,6 @@ class OrderedBuilder : public nlohmann::json_sax<Json> {
   int n_values_ = 0;
 };
 
-bool find_path(const OrderedJson& at, const OrderedJson& place, std::string& path) {
-  if (&at == &place) return true;
-  const std::size_t length = path.size();
-  for (std::size_t i = 0; i < at.items.size(); ++i) {
-    path += fmt::format("/{}", i);
-    if (find_path(at.items[i], place, path)) return true;
-    path.resize(length);
-  }
-  for (const auto& [name, value] : at.members) {
-    path += '/';
-    for (const char c : name) path += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-    if (find_path(value, place, path)) return true;
-    path.resize(length);
-  }
-  return false;
-}
-
 /// `%41` → A, then `~1` → / and `~0` → ~.
 std::string decoded(std::string_view part) {
   std::string bytes;
@@ -192,9 +175,31 @@ std::string json_string(std::string_view text) {
   return spelled + '"';
 }
 
-std::string json_pointer(const OrderedJson& root, const OrderedJson& place) {
-  std::string path = "#";
-  return find_path(root, place, path) ? path : "#";
+void JsonPointers::add(const OrderedJson& value) const {
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    parents_[&value.items[i]] = {&value, i};
+    add(value.items[i]);
+  }
+  for (std::size_t i = 0; i < value.members.size(); ++i) {
+    parents_[&value.members[i].second] = {&value, i};
+    add(value.members[i].second);
+  }
+}
+
+std::string JsonPointers::of(const OrderedJson& place) const {
+  if (parents_.empty()) add(root_);
+  std::string path;
+  for (auto at = parents_.find(&place); at != parents_.end(); at = parents_.find(at->second.value)) {
+    const auto [parent, index] = at->second;
+    std::string step = "/";
+    if (parent->is(Kind::array)) {
+      step += std::to_string(index);
+    } else {
+      for (const char c : parent->members[index].first) step += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+    }
+    path.insert(0, step);
+  }
+  return "#" + path;
 }
 
 const OrderedJson* follow_pointer(const OrderedJson& root, std::string_view pointer) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,8 +35,24 @@ std::string json_string(std::string_view text);
 /// How a character below U+0020, a quote or a backslash is spelled in a string.
 std::string json_escape(std::uint32_t c);
 
-/// What is wrong with a schema, as a JSON pointer: "#/properties/a". Members of objects are escaped.
-std::string json_pointer(const OrderedJson& root, const OrderedJson& place);
+/// Where values are in a document.
+class JsonPointers {
+ public:
+  explicit JsonPointers(const OrderedJson& root) : root_(root) {}
+  /// A JSON pointer such as "#/properties/a"; "#" for a value that is not in the document.
+  std::string of(const OrderedJson& place) const;
+
+ private:
+  struct Parent {
+    const OrderedJson* value;
+    std::size_t index;
+  };
+  void add(const OrderedJson& value) const;
+
+  const OrderedJson& root_;
+  mutable std::unordered_map<const OrderedJson*, Parent> parents_;  // made when they are first needed
+};
+
 /// What a pointer such as "#/$defs/a" leads to; null if nothing.
 const OrderedJson* follow_pointer(const OrderedJson& root, std::string_view pointer);
 

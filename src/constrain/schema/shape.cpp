@@ -83,7 +83,7 @@ bool Shape::is_any() const {
 }
 
 std::string ShapeReader::where(const OrderedJson& schema, std::string_view keyword) const {
-  std::string pointer = "schema " + json_pointer(root_, schema);
+  std::string pointer = "schema " + pointers_.of(schema);
   return keyword.empty() ? pointer : fmt::format("{}/{}", pointer, keyword);
 }
 
@@ -181,6 +181,10 @@ void ShapeReader::apply_alternatives(const OrderedJson& schema, std::string_view
   if (branches == nullptr) return;
   if (branches->items.empty()) throw BadInput(where(schema, keyword), "expected at least one schema");
   if (keyword == "oneOf" && disjoint_.insert(branches).second) {
+    constexpr std::size_t kMaxDisjoint = 256;
+    if (branches->items.size() > kMaxDisjoint) {
+      throw OutOfCapacity(where(schema, keyword), "expected at most {} alternatives of oneOf", kMaxDisjoint);
+    }
     for (std::size_t i = 0; i < branches->items.size(); ++i) {
       for (std::size_t k = i + 1; k < branches->items.size(); ++k) {
         if (are_disjoint(branches->items[i], branches->items[k], 4)) continue;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "constrain/schema/numbers.h"
@@ -50,7 +51,7 @@ struct Shape {
 /// Reads the keywords of schemas. Everything that it does not know is refused, with the place.
 class ShapeReader {
  public:
-  explicit ShapeReader(const OrderedJson& root) : root_(root) {}
+  explicit ShapeReader(const OrderedJson& root) : root_(root), pointers_(root) {}
 
   /// The alternatives of a value that satisfies all of `schemas`.
   std::vector<Shape> read(const Schemas& schemas);
@@ -96,7 +97,12 @@ class ShapeReader {
   bool are_disjoint(const Shape& a, const Shape& b, int depth);
   bool objects_are_disjoint(const Shape& a, const Shape& b, int depth);
 
+  /// A member of `object`, through an index if there are many.
+  const OrderedJson* find_member(const OrderedJson& object, const std::string& name);
+
   const OrderedJson& root_;
+  JsonPointers pointers_;
+  std::unordered_map<const OrderedJson*, std::unordered_map<std::string_view, const OrderedJson*>> members_;
   std::set<const OrderedJson*> checked_;
   std::set<const OrderedJson*> disjoint_;   // oneOf that have been checked
   std::vector<const OrderedJson*> active_;  // the schemas being applied

@@ -74,12 +74,23 @@ bool ShapeReader::matches(const Pattern& pattern, const std::string& text) {
   return CharNfa(grammar, regex, pattern.where).matches(text);
 }
 
+const OrderedJson* ShapeReader::find_member(const OrderedJson& object, const std::string& name) {
+  constexpr std::size_t kFew = 16;
+  if (object.members.size() <= kFew) return object.find(name);
+  auto& index = members_[&object];
+  if (index.empty()) {
+    for (const auto& [key, value] : object.members) index.emplace(key, &value);
+  }
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
 ShapeReader::Property ShapeReader::property(const Schemas& objects, const std::string& name) {
   Property result;
   for (const OrderedJson* schema : objects) {
     bool is_matched = false;
     const OrderedJson* own = schema->find("properties");
-    if (const OrderedJson* named = own != nullptr ? own->find(name) : nullptr) {
+    if (const OrderedJson* named = own != nullptr ? find_member(*own, name) : nullptr) {
       add_schema(result, named);
       is_matched = result.is_named = true;
     }
