@@ -9,7 +9,6 @@
 namespace vitrine::constrain {
 namespace {
 
-using Kind = Node::Kind;
 
 class AnchorRemover {
  public:
@@ -17,15 +16,15 @@ class AnchorRemover {
 
   /// `left` and `right`: what is on each side unless an anchor is there; none where an anchor would be inside a text.
   Expr remove(Expr e, std::optional<Expr> left, std::optional<Expr> right) {
-    const Kind kind = grammar_.node(e).kind;
+    const Node::Kind kind = grammar_.node(e).kind;
     if (!has_anchor(e)) return surrounded(left, e, right);
-    if (kind == Kind::choice) {
+    if (kind == Node::Kind::choice) {
       std::vector<Expr> parts = grammar_.node(e).children;
       for (Expr& part : parts) part = remove(part, left, right);
       return grammar_.choice(std::move(parts));
     }
-    if (kind == Kind::repeat) throw misplaced();
-    return remove_from_sequence(kind == Kind::sequence ? grammar_.node(e).children : std::vector<Expr>{e}, left, right);
+    if (kind == Node::Kind::repeat) throw misplaced();
+    return remove_from_sequence(kind == Node::Kind::sequence ? grammar_.node(e).children : std::vector<Expr>{e}, left, right);
   }
 
  private:
@@ -34,20 +33,20 @@ class AnchorRemover {
   }
 
   Expr remove_from_sequence(std::vector<Expr> parts, std::optional<Expr> left, std::optional<Expr> right) {
-    while (!parts.empty() && grammar_.node(parts.front()).kind == Kind::start) {
+    while (!parts.empty() && grammar_.node(parts.front()).kind == Node::Kind::start) {
       if (!left) throw misplaced();
       left = grammar_.empty();
       parts.erase(parts.begin());
     }
-    while (!parts.empty() && grammar_.node(parts.back()).kind == Kind::end) {
+    while (!parts.empty() && grammar_.node(parts.back()).kind == Node::Kind::end) {
       if (!right) throw misplaced();
       right = grammar_.empty();
       parts.pop_back();
     }
     if (parts.empty()) return surrounded(left, grammar_.empty(), right);
     if (parts.size() == 1) {
-      const Kind kind = grammar_.node(parts[0]).kind;
-      if (kind == Kind::start || kind == Kind::end) throw misplaced();
+      const Node::Kind kind = grammar_.node(parts[0]).kind;
+      if (kind == Node::Kind::start || kind == Node::Kind::end) throw misplaced();
       return remove(parts[0], left, right);
     }
     parts.front() = remove(parts.front(), left, std::nullopt);
@@ -58,9 +57,9 @@ class AnchorRemover {
 
   Expr surrounded(std::optional<Expr> left, Expr e, std::optional<Expr> right) {
     std::vector<Expr> parts;
-    if (left && grammar_.node(*left).kind != Kind::empty) parts.push_back(*left);
+    if (left && grammar_.node(*left).kind != Node::Kind::empty) parts.push_back(*left);
     parts.push_back(e);
-    if (right && grammar_.node(*right).kind != Kind::empty) parts.push_back(*right);
+    if (right && grammar_.node(*right).kind != Node::Kind::empty) parts.push_back(*right);
     return grammar_.sequence(std::move(parts));
   }
 
@@ -68,7 +67,7 @@ class AnchorRemover {
     const auto [known, is_new] = has_anchor_.try_emplace(e, false);
     if (!is_new) return known->second;
     const Node& n = grammar_.node(e);
-    bool has = n.kind == Kind::start || n.kind == Kind::end;
+    bool has = n.kind == Node::Kind::start || n.kind == Node::Kind::end;
     for (const Expr child : n.children) has |= has_anchor(child);
     return has_anchor_[e] = has;
   }

@@ -76,16 +76,7 @@ std::map<std::string_view, CharSet> sets_by_category() {
     }
   }
   for (std::size_t i = 0; i < kCodes.size(); ++i) {
-    CharSet& set = sets[kCodes[i]];
-    // Halves first, so that a union of hundreds of ranges does not take quadratic time.
-    std::vector<CharSet> parts;
-    for (const CharRange& r : ranges[i]) parts.push_back(CharSet::range(r.first, r.last));
-    while (parts.size() > 1) {
-      for (std::size_t k = 0; k < parts.size() / 2; ++k) parts[k] = parts[2 * k] | parts[2 * k + 1];
-      if (parts.size() % 2 != 0) parts[parts.size() / 2] = parts.back();
-      parts.resize((parts.size() + 1) / 2);
-    }
-    if (!parts.empty()) set = parts[0];
+    if (kCodes[i] != "Cs") sets[kCodes[i]] = CharSet::of_ranges(std::move(ranges[i]));
   }
   return sets;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vitrine::constrain {
@@ -19,6 +20,8 @@ class CharSet {
   static CharSet of(std::uint32_t c) { return range(c, c); }
   static CharSet range(std::uint32_t first, std::uint32_t last);
   static CharSet of_any(std::string_view ascii);
+  /// Ranges in any order, without surrogates.
+  static CharSet of_ranges(std::vector<CharRange> ranges) { return CharSet(std::move(ranges)); }
 
   /// Ascending, disjoint, with a gap between neighbors.
   const std::vector<CharRange>& ranges() const { return ranges_; }

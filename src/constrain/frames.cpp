@@ -9,7 +9,7 @@
 namespace vitrine::constrain {
 namespace {
 
-using Kind = NetworkEdge::Kind;
+using EdgeKind = NetworkEdge::Kind;
 
 /// The union of counts. Counts that touch are one: n to m times, or m + 1 to k times, is n to k times.
 std::vector<Remaining> joined(std::vector<Remaining> parts) {
@@ -36,7 +36,7 @@ void for_each_edge(const Network& network, std::int32_t state, Visit visit) {
 
 bool is_possible(const Network& network, const NetworkEdge& edge) {
   return network.shortest[static_cast<std::size_t>(edge.to)] < kNoWay &&
-         (edge.kind != Kind::call || network.rules[static_cast<std::size_t>(edge.index)].shortest < kNoWay);
+         (edge.kind != EdgeKind::call || network.rules[static_cast<std::size_t>(edge.index)].shortest < kNoWay);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ FrameId Frames::of_states(std::span<const std::int32_t> states) {
     pending_.pop_back();
     bool matters = network_.first_edge[static_cast<std::size_t>(s)] < 0;  // an exit
     for_each_edge(network_, s, [&](const NetworkEdge& e) {
-      if (e.kind == Kind::nothing) {
+      if (e.kind == EdgeKind::nothing) {
         visit(e.to);
       } else {
         matters |= is_possible(network_, e);
@@ -145,10 +145,10 @@ void Frames::describe_states(Frame& frame) const {
     frame.shortest = std::min(frame.shortest, network_.shortest[static_cast<std::size_t>(s)]);
     frame.ends |= network_.first_edge[static_cast<std::size_t>(s)] < 0;
     for_each_edge(network_, s, [&](const NetworkEdge& e) {
-      if (e.kind == Kind::nothing || !is_possible(network_, e)) return;
-      frame.has_steps |= e.kind == Kind::call || e.kind == Kind::token;
-      frame.has_calls |= e.kind == Kind::call;
-      frame.reads |= e.kind != Kind::call;
+      if (e.kind == EdgeKind::nothing || !is_possible(network_, e)) return;
+      frame.has_steps |= e.kind == EdgeKind::call || e.kind == EdgeKind::token;
+      frame.has_calls |= e.kind == EdgeKind::call;
+      frame.reads |= e.kind != EdgeKind::call;
     });
   }
   frame.is_only_end = frame.ends && !frame.reads && !frame.has_calls;
@@ -177,8 +177,8 @@ void Frames::make_steps(FrameId f) {
   std::map<std::int32_t, std::vector<std::int32_t>> calls, tokens;  // what is called or read → where it leads
   for (const std::int32_t s : at(f).states) {
     for_each_edge(network_, s, [&](const NetworkEdge& e) {
-      if (e.kind == Kind::call && is_possible(network_, e)) calls[e.index].push_back(e.to);
-      if (e.kind == Kind::token && is_possible(network_, e)) tokens[e.index].push_back(e.to);
+      if (e.kind == EdgeKind::call && is_possible(network_, e)) calls[e.index].push_back(e.to);
+      if (e.kind == EdgeKind::token && is_possible(network_, e)) tokens[e.index].push_back(e.to);
     });
   }
   for (const auto& [rule, to] : calls) {
@@ -214,7 +214,7 @@ FrameId Frames::next_states(const Frame& frame, std::uint8_t byte) {
   std::vector<std::int32_t> after;
   for (const std::int32_t s : frame.states) {
     for_each_edge(network_, s, [&](const NetworkEdge& e) {
-      if (e.kind == Kind::bytes && e.first <= byte && byte <= e.last) after.push_back(e.to);
+      if (e.kind == EdgeKind::bytes && e.first <= byte && byte <= e.last) after.push_back(e.to);
     });
   }
   return after.empty() ? kDead : of_states(after);

@@ -1,7 +1,6 @@
 #include "constrain/masker.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"

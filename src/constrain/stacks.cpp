@@ -8,7 +8,7 @@ namespace vitrine::constrain {
 namespace {
 
 constexpr std::size_t kFewHeads = 24;
-constexpr std::uint64_t kMaxWork = 60'000'000;  // a few seconds
+constexpr std::uint64_t kMaxStepWork = 60'000'000;  // a few seconds
 
 std::uint64_t head_key(const Head& h) {
   return std::uint64_t{static_cast<std::uint32_t>(h.node)} << 32 | static_cast<std::uint32_t>(h.frame);
@@ -133,8 +133,8 @@ void Stepper::close(Stacks& stacks, Heads& after) {
   const std::size_t first_node = stacks.nodes_.size();
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const Head head = pending_[i];
-    if (++work_ > kMaxWork) {
-      throw OutOfCapacity("constraint", "the grammar is too ambiguous: a step visits more than {} states", kMaxWork);
+    if (++work_ > kMaxStepWork) {
+      throw OutOfCapacity("constraint", "the grammar is too ambiguous: a step visits more than {} states", kMaxStepWork);
     }
     const Frame& frame = frames_.at(head.frame);
     if (frame.reads) after.list.push_back(head);

@@ -1,8 +1,9 @@
 #include "constrain/vocabulary.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizer/utf8.h"
@@ -86,54 +87,72 @@ void Vocabulary::build_trie() {
   for (const std::int32_t n : path) trie_[static_cast<std::size_t>(n)].end = static_cast<std::int32_t>(trie_.size());
 }
 
-void Vocabulary::find_alphabet() {
-  bool has_byte[256] = {};
+namespace {
+
+/// Which bytes are tokens.
+using Bytes = std::array<bool, 256>;
+
+/// The characters whose bytes are all tokens, where all continuation bytes are.
+CharSet characters_by_lead(const Bytes& has) {
+  CharSet all;
+  const auto add = [&](std::size_t lead, std::uint32_t first, std::uint32_t last) {
+    if (has[lead]) all = all | CharSet::range(first, last);
+  };
+  for (std::uint32_t lead = 0; lead < 0x80; ++lead) add(lead, lead, lead);
+  for (std::uint32_t lead = 0xC2; lead < 0xE0; ++lead) add(lead, (lead & 0x1F) << 6, (lead & 0x1F) << 6 | 0x3F);
+  for (std::uint32_t lead = 0xE0; lead < 0xF0; ++lead) {
+    const std::uint32_t first = (lead & 0x0F) << 12;
+    add(lead, std::max(first, 0x800U), first | 0xFFF);
+  }
+  for (std::uint32_t lead = 0xF0; lead < 0xF5; ++lead) {
+    const std::uint32_t first = (lead & 0x07) << 18;
+    add(lead, std::max(first, 0x10000U), first | 0x3FFFF);
+  }
+  return all;
+}
+
+/// The same for any bytes, character by character.
+std::vector<std::uint32_t> characters_by_bytes(const Bytes& has) {
   std::vector<std::uint32_t> characters;
+  const bool has_others = std::any_of(has.begin() + 0x80, has.end(), [](bool h) { return h; });
+  for (const CharRange& r : CharSet::range(0, has_others ? 0x10FFFF : 0x7F).ranges()) {
+    for (std::uint32_t c = r.first; c <= r.last; ++c) {
+      std::string text;
+      append_code_point(c, text);
+      const bool is_written = std::all_of(text.begin(), text.end(), [&](char b) { return has[static_cast<unsigned char>(b)]; });
+      if (is_written) characters.push_back(c);
+    }
+  }
+  return characters;
+}
+
+CharSet set_of(std::vector<std::uint32_t> characters) {
+  std::sort(characters.begin(), characters.end());
+  std::vector<CharRange> runs;
+  for (const std::uint32_t c : characters) {
+    if (!runs.empty() && c <= runs.back().last + 1) {
+      runs.back().last = c;
+    } else {
+      runs.push_back({c, c});
+    }
+  }
+  return CharSet::of_ranges(std::move(runs));
+}
+
+}  // namespace
+
+void Vocabulary::find_alphabet() {
+  Bytes has{};
+  std::vector<std::uint32_t> characters;  // that are tokens
   for (const std::string& token : bytes_) {
-    if (token.size() == 1) has_byte[static_cast<unsigned char>(token[0])] = true;
+    if (token.size() == 1) has[static_cast<unsigned char>(token[0])] = true;
     if (token.size() > 1 && is_valid_utf8(token) && length_by_lead(token[0]) == token.size()) {
       characters.push_back(code_point(token));
     }
   }
-  if (std::all_of(std::begin(has_byte) + 0x80, std::begin(has_byte) + 0xC0, [](bool has) { return has; })) {
-    const auto add = [&](int lead, std::uint32_t first, std::uint32_t last) {
-      if (has_byte[lead]) alphabet_ = alphabet_ | CharSet::range(first, last);
-    };
-    for (int lead = 0; lead < 0x80; ++lead)
-      add(lead, static_cast<std::uint32_t>(lead), static_cast<std::uint32_t>(lead));
-    for (int lead = 0xC2; lead < 0xE0; ++lead) {
-      const auto first = static_cast<std::uint32_t>(lead & 0x1F) << 6;
-      add(lead, first, first | 0x3F);
-    }
-    for (int lead = 0xE0; lead < 0xF0; ++lead) {
-      const auto first = static_cast<std::uint32_t>(lead & 0x0F) << 12;
-      add(lead, std::max(first, 0x800U), first | 0xFFF);
-    }
-    for (int lead = 0xF0; lead < 0xF5; ++lead) {
-      const auto first = static_cast<std::uint32_t>(lead & 0x07) << 18;
-      add(lead, std::max(first, 0x10000U), std::min(first | 0x3FFFF, 0x10FFFFU));
-    }
-  } else {  // some continuation bytes at most: character by character
-    for (std::uint32_t c = 0; c <= 0x10FFFF; ++c) {
-      if (c >= 0xD800 && c < 0xE000) continue;
-      std::string text;
-      append_code_point(c, text);
-      if (std::all_of(text.begin(), text.end(), [&](char b) { return has_byte[static_cast<unsigned char>(b)]; })) {
-        characters.push_back(c);
-      }
-      if (c == 0x7F && std::none_of(std::begin(has_byte) + 0x80, std::end(has_byte), [](bool has) { return has; }))
-        break;
-    }
-  }
-  std::sort(characters.begin(), characters.end());
-  CharSet more;
-  for (std::size_t i = 0; i < characters.size();) {  // runs first: a union for each character takes quadratic time
-    std::size_t k = i + 1;
-    while (k < characters.size() && characters[k] <= characters[k - 1] + 1) ++k;
-    more = more | CharSet::range(characters[i], characters[k - 1]);
-    i = k;
-  }
-  alphabet_ = alphabet_ | more;
+  alphabet_ = set_of(std::move(characters));
+  const bool has_continuations = std::all_of(has.begin() + 0x80, has.begin() + 0xC0, [](bool h) { return h; });
+  alphabet_ = alphabet_ | (has_continuations ? characters_by_lead(has) : set_of(characters_by_bytes(has)));
 }
 
 }  // namespace vitrine::constrain

@@ -13,7 +13,7 @@ namespace vitrine::constrain {
 namespace {
 
 constexpr int kMaxWholeDigits = 16, kMaxFractionDigits = 16;
-constexpr std::size_t kMaxStates = 100'000;
+constexpr std::size_t kMaxNumberStates = 100'000;
 
 /// What has been read: "-", up to 16 digits, ".", up to 16 digits.
 struct Place {
@@ -76,8 +76,8 @@ class NumberAutomaton {
   std::int32_t state_of(const Place& place) {
     const auto [known, is_new] = known_.try_emplace(place, static_cast<std::int32_t>(places_.size()));
     if (is_new) places_.push_back(place);
-    if (places_.size() > kMaxStates) {
-      throw Unsupported(where_, "multipleOf with these bounds needs more than {} states", kMaxStates);
+    if (places_.size() > kMaxNumberStates) {
+      throw Unsupported(where_, "multipleOf with these bounds needs more than {} states", kMaxNumberStates);
     }
     return known->second;
   }
