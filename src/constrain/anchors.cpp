@@ -9,7 +9,6 @@
 namespace vitrine::constrain {
 namespace {
 
-
 class AnchorRemover {
  public:
   AnchorRemover(Grammar& grammar, std::string_view where) : grammar_(grammar), where_(where) {}
@@ -24,7 +23,8 @@ class AnchorRemover {
       return grammar_.choice(std::move(parts));
     }
     if (kind == Node::Kind::repeat) throw misplaced();
-    return remove_from_sequence(kind == Node::Kind::sequence ? grammar_.node(e).children : std::vector<Expr>{e}, left, right);
+    return remove_from_sequence(kind == Node::Kind::sequence ? grammar_.node(e).children : std::vector<Expr>{e}, left,
+                                right);
   }
 
  private:

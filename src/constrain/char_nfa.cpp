@@ -57,39 +57,42 @@ void CharNfa::build(const Grammar& grammar, Expr e, std::int32_t from, std::int3
     case Node::Kind::choice:
       for (const Expr child : n.children) build(grammar, child, from, to);
       return;
-    case Node::Kind::repeat: {
-      const std::int64_t copies = n.max == kUnlimited ? n.min : n.max;
-      for (std::int64_t i = 0; i < copies; ++i) {
-        if (i >= n.min) at(from).skips.push_back(to);
-        const std::int32_t next = add_state();
-        build(grammar, n.children[0], from, next);
-        from = next;
-      }
-      if (n.max == kUnlimited) {
-        const std::int32_t loop = add_state();
-        at(from).skips.push_back(loop);
-        build(grammar, n.children[0], loop, loop);
-        from = loop;
-      }
-      at(from).skips.push_back(to);
-      return;
-    }
-    case Node::Kind::graph: {
-      const Graph& graph = grammar.graph_of(n);
-      std::vector<std::int32_t> states(static_cast<std::size_t>(graph.n_states));
-      for (std::int32_t& s : states) s = add_state();
-      at(from).skips.push_back(states[0]);
-      for (const Graph::Edge& edge : graph.edges) {
-        build(grammar, edge.label, states[static_cast<std::size_t>(edge.from)],
-              states[static_cast<std::size_t>(edge.to)]);
-      }
-      for (std::size_t i = 0; i < states.size(); ++i) {
-        if (graph.accepts[i]) at(states[i]).skips.push_back(to);
-      }
-      return;
-    }
+    case Node::Kind::repeat:
+      return build_repeat(grammar, n, from, to);
+    case Node::Kind::graph:
+      return build_graph(grammar, grammar.graph_of(n), from, to);
     default:
       throw InternalError("constraint", "an expression over characters contains a rule");
+  }
+}
+
+void CharNfa::build_repeat(const Grammar& grammar, const Node& n, std::int32_t from, std::int32_t to) {
+  const auto skip = [&](std::int32_t a, std::int32_t b) { states_[static_cast<std::size_t>(a)].skips.push_back(b); };
+  const std::int64_t copies = n.max == kUnlimited ? n.min : n.max;
+  for (std::int64_t i = 0; i < copies; ++i) {
+    if (i >= n.min) skip(from, to);
+    const std::int32_t next = add_state();
+    build(grammar, n.children[0], from, next);
+    from = next;
+  }
+  if (n.max == kUnlimited) {
+    const std::int32_t loop = add_state();
+    skip(from, loop);
+    build(grammar, n.children[0], loop, loop);
+    from = loop;
+  }
+  skip(from, to);
+}
+
+void CharNfa::build_graph(const Grammar& grammar, const Graph& graph, std::int32_t from, std::int32_t to) {
+  std::vector<std::int32_t> states(static_cast<std::size_t>(graph.n_states));
+  for (std::int32_t& s : states) s = add_state();
+  states_[static_cast<std::size_t>(from)].skips.push_back(states[0]);
+  for (const Graph::Edge& e : graph.edges) {
+    build(grammar, e.label, states[static_cast<std::size_t>(e.from)], states[static_cast<std::size_t>(e.to)]);
+  }
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (graph.accepts[i]) states_[static_cast<std::size_t>(states[i])].skips.push_back(to);
   }
 }
 

@@ -37,6 +37,8 @@ class CharNfa {
   CharNfa() = default;
   std::int32_t add_state();
   void build(const Grammar& grammar, Expr e, std::int32_t from, std::int32_t to);
+  void build_repeat(const Grammar& grammar, const Node& n, std::int32_t from, std::int32_t to);
+  void build_graph(const Grammar& grammar, const Graph& graph, std::int32_t from, std::int32_t to);
   /// Replaces the skips by steps.
   void remove_skips();
 

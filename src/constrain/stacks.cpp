@@ -134,7 +134,8 @@ void Stepper::close(Stacks& stacks, Heads& after) {
   for (std::size_t i = 0; i < pending_.size(); ++i) {
     const Head head = pending_[i];
     if (++work_ > kMaxStepWork) {
-      throw OutOfCapacity("constraint", "the grammar is too ambiguous: a step visits more than {} states", kMaxStepWork);
+      throw OutOfCapacity("constraint", "the grammar is too ambiguous: a step visits more than {} states",
+                          kMaxStepWork);
     }
     const Frame& frame = frames_.at(head.frame);
     if (frame.reads) after.list.push_back(head);

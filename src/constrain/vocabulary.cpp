@@ -119,7 +119,8 @@ std::vector<std::uint32_t> characters_by_bytes(const Bytes& has) {
     for (std::uint32_t c = r.first; c <= r.last; ++c) {
       std::string text;
       append_code_point(c, text);
-      const bool is_written = std::all_of(text.begin(), text.end(), [&](char b) { return has[static_cast<unsigned char>(b)]; });
+      const bool is_written =
+          std::all_of(text.begin(), text.end(), [&](char b) { return has[static_cast<unsigned char>(b)]; });
       if (is_written) characters.push_back(c);
     }
   }
