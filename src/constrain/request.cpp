@@ -66,7 +66,8 @@ void read_member(const std::string& key, const OrderedJson& value, std::string_v
   if (key == "text") {
     request.text = text_of(value, where, key);
   } else if (key == "bytes") {
-    const auto bytes = decode_padded_base64(text_of(value, where, key));
+    const std::string& digits = text_of(value, where, key);
+    const auto bytes = digits.empty() ? std::optional<std::string>("") : decode_padded_base64(digits);
     if (!bytes) throw BadInput(where, "expected base64 for bytes");
     request.text = *bytes;
   } else if (key == "ids") {

@@ -115,7 +115,8 @@ CharSet characters_by_lead(const Bytes& has) {
 std::vector<std::uint32_t> characters_by_bytes(const Bytes& has) {
   std::vector<std::uint32_t> characters;
   const bool has_others = std::any_of(has.begin() + 0x80, has.end(), [](bool h) { return h; });
-  for (const CharRange& r : CharSet::range(0, has_others ? 0x10FFFF : 0x7F).ranges()) {
+  const CharSet candidates = CharSet::range(0, has_others ? 0x10FFFF : 0x7F);
+  for (const CharRange& r : candidates.ranges()) {
     for (std::uint32_t c = r.first; c <= r.last; ++c) {
       std::string text;
       append_code_point(c, text);

@@ -42,7 +42,8 @@ Expr JsonParts::rule(const std::string& name, Make make) {
 Expr JsonParts::spelled_set(const CharSet& set) {
   std::vector<Expr> ways;
   if (const CharSet plain = set & plain_characters(); !plain.empty()) ways.push_back(grammar_.set(plain));
-  for (const CharRange& r : (set - plain_characters()).ranges()) {
+  const CharSet escaped = set - plain_characters();
+  for (const CharRange& r : escaped.ranges()) {
     for (std::uint32_t c = r.first; c <= r.last; ++c) ways.push_back(grammar_.text(json_escape(c)));
   }
   return grammar_.choice(std::move(ways));
