@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::size_t kFewReturns = 64;
 
-template <class Visit>
-void for_each_token(const Vocabulary& vocabulary, std::int32_t trie_node, Visit visit) {
-  std::int32_t id = vocabulary.trie()[static_cast<std::size_t>(trie_node)].first_token;
-  for (; id >= 0; id = vocabulary.next_token(id)) visit(id);
-}
-
 bool fits(const Remaining& r, std::int64_t n) { return r.min <= n && (r.max == kUnlimited || n <= r.max); }
 
 }  // namespace
@@ -83,42 +77,10 @@ const FrameMask& Masker::frame_mask(FrameId frame) {
   return *(masks_[frame] = std::move(made));
 }
 
-const CharacterTable& Masker::character_table(std::int32_t rule) {
-  if (const auto known = tables_.find(rule); known != tables_.end()) return *known->second;
-  auto made = std::make_unique<CharacterTable>();
-  made->all = Mask(vocabulary_.size());
-  const auto trie = vocabulary_.trie();
-  made->counts.assign(trie.size(), CharacterTable::kInside);
-  std::map<std::pair<std::int64_t, Length>, std::vector<std::int32_t>> groups;
-  Frames& frames = stepper_.frames();
-  const FrameId entry = frames.entry(rule);
-  struct Place {
-    FrameId inside;
-    std::uint16_t n_whole;
-  };
-  std::vector<Place> path(static_cast<std::size_t>(vocabulary_.max_depth()) + 1, {kDead, 0});
-  for (std::size_t i = 1; i < trie.size();) {
-    const Place& before = path[trie[i].depth - 1U];
-    const FrameId after = frames.next(before.inside < 0 ? entry : before.inside, trie[i].byte);
-    if (after < 0) {
-      i = static_cast<std::size_t>(trie[i].end);
-      continue;
-    }
-    const bool is_whole = frames.at(after).ends;
-    Place& here = path[trie[i].depth];
-    here = {is_whole ? kDead : after, static_cast<std::uint16_t>(before.n_whole + (is_whole ? 1 : 0))};
-    if (is_whole) made->counts[i] = here.n_whole;
-    if (trie[i].first_token >= 0) {
-      auto& group = groups[{here.n_whole + (is_whole ? 0 : 1), is_whole ? 0 : frames.at(after).shortest}];
-      for_each_token(vocabulary_, static_cast<std::int32_t>(i), [&](std::int32_t id) {
-        made->all.set(id);
-        group.push_back(id);
-      });
-    }
-    ++i;
-  }
-  for (auto& [key, ids] : groups) made->groups.push_back({key.first, key.second, std::move(ids)});
-  return *(tables_[rule] = std::move(made));
+const CharacterTable& Masker::table_of(std::int32_t rule) {
+  std::shared_ptr<const CharacterTable>& table = tables_[rule];
+  if (table == nullptr) table = character_table(stepper_.frames(), rule, vocabulary_);
+  return *table;
 }
 
 void Masker::add(Stacks& stacks, const Heads& heads, Length budget, Mask& mask) {
@@ -155,7 +117,7 @@ void Masker::add_frame(Stacks& stacks, const Head& head, Length budget, Mask& ma
 void Masker::add_count(Stacks& stacks, const Head& head, Length budget, Mask& mask) {
   const std::int32_t body = stepper_.frames().at(head.frame).body;
   const std::vector<Remaining> remaining = stepper_.frames().at(head.frame).remaining;
-  const CharacterTable& table = character_table(body);
+  const CharacterTable& table = table_of(body);
   const Length one = stepper_.frames().network().rules[static_cast<std::size_t>(body)].shortest;
   const Length below = stacks.node(head.node).below;
   for (const Remaining& r : remaining) {

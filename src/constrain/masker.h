@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "constrain/character_table.h"
 #include "constrain/stacks.h"
 #include "constrain/vocabulary.h"
 
@@ -25,19 +26,6 @@ struct FrameMask {
   std::size_t memory_bytes() const;
 };
 
-/// The tokens that consist of the characters of one rule, by the number of characters that they begin.
-struct CharacterTable {
-  static constexpr std::uint16_t kInside = 0xFFFF;
-  struct Group {
-    std::int64_t n_begun;  ///< Characters, the last of which may be incomplete.
-    Length rest;           ///< The bytes that complete it.
-    std::vector<std::int32_t> ids;
-  };
-  Mask all;
-  std::vector<Group> groups;          ///< Ascending by n_begun.
-  std::vector<std::uint16_t> counts;  ///< By node of the trie: characters up to its end; kInside: no end of one.
-};
-
 /// Makes masks for one automaton and one vocabulary. One thread at a time.
 class Masker {
  public:
@@ -51,7 +39,7 @@ class Masker {
 
  private:
   const FrameMask& frame_mask(FrameId frame);
-  const CharacterTable& character_table(std::int32_t rule);
+  const CharacterTable& table_of(std::int32_t rule);
   void add_frame(Stacks& stacks, const Head& head, Length budget, Mask& mask);
   void add_count(Stacks& stacks, const Head& head, Length budget, Mask& mask);
   void add_named(Stacks& stacks, const Heads& heads, Length budget, Mask& mask);
@@ -68,7 +56,7 @@ class Masker {
   Stepper& stepper_;
   const Vocabulary& vocabulary_;
   std::unordered_map<FrameId, std::unique_ptr<FrameMask>> masks_;
-  std::unordered_map<std::int32_t, std::unique_ptr<CharacterTable>> tables_;
+  std::unordered_map<std::int32_t, std::shared_ptr<const CharacterTable>> tables_;
   std::vector<Heads> path_;  // of walk(), by depth
   std::vector<Stacks::Mark> path_marks_;
   std::size_t memory_ = 0;

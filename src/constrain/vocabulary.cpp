@@ -45,6 +45,21 @@ Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::span<const std::int32_t>
 
 bool Vocabulary::is_stop(std::int32_t id) const { return std::binary_search(stop_ids_.begin(), stop_ids_.end(), id); }
 
+std::shared_ptr<const CharacterTable> Vocabulary::known_table(const std::string& key) const {
+  const std::lock_guard lock(tables_mutex_);
+  const auto known = std::find_if(tables_.begin(), tables_.end(), [&](const auto& t) { return t.first == key; });
+  if (known == tables_.end()) return nullptr;
+  std::rotate(known, known + 1, tables_.end());
+  return tables_.back().second;
+}
+
+void Vocabulary::keep_table(const std::string& key, std::shared_ptr<const CharacterTable> table) const {
+  constexpr std::size_t kMaxTables = 16;  // about 2 MB each for 150,000 tokens
+  const std::lock_guard lock(tables_mutex_);
+  if (tables_.size() >= kMaxTables) tables_.erase(tables_.begin());
+  tables_.emplace_back(key, std::move(table));
+}
+
 std::int32_t Vocabulary::find_piece(std::string_view piece) const {
   const auto special = pieces_.find(std::string(piece));
   if (special != pieces_.end()) return special->second;

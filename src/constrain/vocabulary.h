@@ -2,16 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "constrain/char_set.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine::constrain {
+
+struct CharacterTable;
 
 /// One bit for each id.
 class Mask {
@@ -67,6 +72,10 @@ class Vocabulary {
   std::span<const std::int32_t> nodes_of(std::uint8_t byte) const { return nodes_of_[byte]; }
   int max_depth() const { return max_depth_; }
 
+  /// Tables of character_table(), of which the last few are kept. Null if there is none for `key`.
+  std::shared_ptr<const CharacterTable> known_table(const std::string& key) const;
+  void keep_table(const std::string& key, std::shared_ptr<const CharacterTable> table) const;
+
  private:
   void build_trie();
   void find_alphabet();
@@ -77,7 +86,16 @@ class Vocabulary {
   std::vector<TrieNode> trie_;
   std::vector<std::int32_t> nodes_of_[256];
   int max_depth_ = 0;
+  mutable std::mutex tables_mutex_;
+  mutable std::vector<std::pair<std::string, std::shared_ptr<const CharacterTable>>> tables_;  // the last one used last
   CharSet alphabet_;
 };
+
+/// Calls `visit(id)` for the tokens whose bytes end at a node of the trie.
+template <class Visit>
+void for_each_token(const Vocabulary& vocabulary, std::int32_t trie_node, Visit visit) {
+  std::int32_t id = vocabulary.trie()[static_cast<std::size_t>(trie_node)].first_token;
+  for (; id >= 0; id = vocabulary.next_token(id)) visit(id);
+}
 
 }  // namespace vitrine::constrain
