@@ -76,7 +76,7 @@ class Matcher {
   Mask mask(std::optional<std::int64_t> left = std::nullopt);
   /// The text that must follow, as whole characters: up to where there are several ways to go on, or the answer may
   /// end.
-  std::string forced(std::size_t max_bytes = 1 << 16);
+  std::string forced(std::size_t max_bytes = 1 << 12);
 
  private:
   void compact();

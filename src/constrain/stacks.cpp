@@ -83,7 +83,7 @@ void Stepper::step(Stacks& stacks, const Heads& heads, std::uint8_t byte, Heads&
     const FrameId next = frames_.next(h.frame, byte);
     if (next >= 0) add({h.node, next});
   }
-  if (!pending_.empty()) close(stacks, after);
+  if (!pending_.empty() || !repetitions_.empty()) close(stacks, after);
 }
 
 void Stepper::step_token(Stacks& stacks, const Heads& heads, std::int32_t id, bool is_text, Heads& after) {
@@ -96,12 +96,13 @@ void Stepper::step_token(Stacks& stacks, const Heads& heads, std::int32_t id, bo
       if (set.is_negated ? is_text && !is_named : is_named) add({h.node, s.after});
     }
   }
-  if (!pending_.empty()) close(stacks, after);
+  if (!pending_.empty() || !repetitions_.empty()) close(stacks, after);
 }
 
 void Stepper::begin_step() {
   ++now_;
   pending_.clear();
+  repetitions_.clear();
   seen_.clear();
   if (!seen_set_.empty()) seen_set_.clear();
 }
@@ -112,6 +113,16 @@ void Stepper::pop(Stacks& stacks, std::int32_t node, Heads& after) {
   begin_step();
   return_from(stacks, node, after);
   close(stacks, after);
+}
+
+void Stepper::offer(Head head) {
+  if (frames_.at(head.frame).body < 0 || !frames_.at(head.frame).has_calls) return add(head);
+  for (Head& known : repetitions_) {
+    if (known.node != head.node) continue;
+    if (known.frame != head.frame) known.frame = frames_.merged(known.frame, head.frame);
+    return;
+  }
+  repetitions_.push_back(head);
 }
 
 void Stepper::add(Head head) {
@@ -131,7 +142,12 @@ void Stepper::add(Head head) {
 
 void Stepper::close(Stacks& stacks, Heads& after) {
   const std::size_t first_node = stacks.nodes_.size();
-  for (std::size_t i = 0; i < pending_.size(); ++i) {
+  for (std::size_t i = 0; i < pending_.size() || !repetitions_.empty(); ++i) {
+    if (i == pending_.size()) {
+      for (const Head& repetition : repetitions_) add(repetition);
+      repetitions_.clear();
+      if (i == pending_.size()) break;
+    }
     const Head head = pending_[i];
     if (++work_ > kMaxStepWork) {
       throw OutOfCapacity("constraint", "the grammar is too ambiguous: a step visits more than {} states",
@@ -186,7 +202,7 @@ void Stepper::follow(const Stacks& stacks, std::int32_t node, FrameId frame, std
   }
   // A repetition of the empty text changes nothing.
   if (frames_.at(frame).body >= 0 && stacks.node(node).born == now_) return;
-  add({parent, frame});
+  offer({parent, frame});
 }
 
 void Stepper::return_from(Stacks& stacks, std::int32_t node, Heads& after) {

@@ -89,6 +89,8 @@ class Stepper {
   /// Adds what calls and returns reach from the heads that have been added, until nothing is new.
   void close(Stacks& stacks, Heads& after);
   void begin_step();
+  /// Adds a head, or for a repetition, its counts to those of the same call: they are followed together.
+  void offer(Head head);
   void add(Head head);
   void add_edge(Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after);
   void follow(const Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after);
@@ -102,7 +104,8 @@ class Stepper {
   std::vector<std::uint64_t> called_at_;   // by rule: the last step that called it,
   std::vector<std::int32_t> called_node_;  // and the node that it made
   std::vector<Head> pending_;
-  std::vector<Head> seen_;  // in this step, while they are few
+  std::vector<Head> repetitions_;  // heads that count calls, one a node, which come after the others
+  std::vector<Head> seen_;         // in this step, while they are few
   std::unordered_set<std::uint64_t> seen_set_;
 };
 
