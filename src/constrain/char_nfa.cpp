@@ -174,7 +174,7 @@ CharNfa CharNfa::both(const CharNfa& other, std::string_view where) const {
     product.states_[i].accepts = a.accepts && b.accepts;
     for (const Step& x : a.steps) {
       for (const Step& y : b.steps) {
-        constexpr std::size_t kMaxWork = 2'000'000;
+        constexpr std::size_t kMaxWork = 500'000;
         if (++work > kMaxWork) throw OutOfCapacity(where, "two patterns in one are too large");
         CharSet common = x.set & y.set;
         if (common.empty()) continue;

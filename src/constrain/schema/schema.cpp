@@ -52,9 +52,11 @@ Expr SchemaCompiler::value_of(const Schemas& schemas) {
 Expr SchemaCompiler::value(const Shape& shape, const OrderedJson& place) {
   if (shape.is_any()) return parts_.any();
   if (shape.values) {
+    Shape others = shape;
+    others.values.reset();
     std::vector<const OrderedJson*> valid;
     for (const OrderedJson* v : *shape.values) {
-      if (reader_.is_valid(*v, shape)) valid.push_back(v);
+      if (reader_.is_valid(*v, others)) valid.push_back(v);
     }
     return parts_.values(valid);
   }

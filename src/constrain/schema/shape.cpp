@@ -157,6 +157,11 @@ void ShapeReader::apply_values(const OrderedJson& schema, Shape& shape) {
       shape.values = values;
       return;
     }
+    constexpr std::size_t kMaxPairs = 10'000'000;
+    if (values.size() > kMaxPairs / std::max<std::size_t>(shape.values->size(), 1)) {
+      throw OutOfCapacity(where(schema, "enum"), "two lists of {} and {} values for one value are too long",
+                          shape.values->size(), values.size());
+    }
     std::erase_if(*shape.values, [&](const OrderedJson* v) {
       return std::none_of(values.begin(), values.end(), [&](const OrderedJson* w) { return equal(*v, *w); });
     });

@@ -194,7 +194,8 @@ bool ShapeReader::are_disjoint(const OrderedJson& a, const OrderedJson& b, int d
 }
 
 bool ShapeReader::are_disjoint(const Shape& a, const Shape& b, int depth) {
-  const auto none_is_valid = [&](const std::vector<const OrderedJson*>& values, const Shape& own, const Shape& other) {
+  const auto none_is_valid = [&](const std::vector<const OrderedJson*>& values, Shape own, const Shape& other) {
+    own.values.reset();  // all of them are among the values
     return std::none_of(values.begin(), values.end(),
                         [&](const OrderedJson* v) { return is_valid(*v, own) && is_valid(*v, other); });
   };
