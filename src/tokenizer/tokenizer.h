@@ -78,6 +78,9 @@ class Tokenizer {
   /// character.
   virtual std::string bytes(std::int32_t id) const = 0;
 
+  /// Whether `id` stands for text: not for control, unknown and unused tokens and special added ones.
+  virtual bool is_text(std::int32_t id) const { return !bytes(id).empty(); }
+
   /// The bytes that `id` adds to a text whose last token is `previous`, or to an empty text.
   virtual std::string bytes_after(std::optional<std::int32_t> /*previous*/, std::int32_t id) const { return bytes(id); }
 

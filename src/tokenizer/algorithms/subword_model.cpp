@@ -31,6 +31,7 @@ class BpeModel final : public SubwordModel {
     bpe_.encode(word, workspace.bpe, ids);
   }
   const PieceTable& pieces() const override { return bpe_.pieces(); }
+  std::int32_t unknown() const override { return bpe_.options().unk_id; }
 
  private:
   Bpe bpe_;

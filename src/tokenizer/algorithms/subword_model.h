@@ -26,6 +26,8 @@ class SubwordModel {
   /// Appends the ids of `word`, which must be valid UTF-8. Throws BadInput if the model cannot spell it and has no unk.
   virtual void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const = 0;
   virtual const PieceTable& pieces() const = 0;
+  /// The id of characters that are in no piece; kNoId or another negative number if there is none.
+  virtual std::int32_t unknown() const = 0;
 };
 
 /// Builds the model of `document`, whose tables are moved into it. As in `tokenizers`, a missing type is inferred from

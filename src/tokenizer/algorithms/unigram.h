@@ -19,6 +19,7 @@ class Unigram final : public SubwordModel {
 
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
+  std::int32_t unknown() const override { return unk_id_; }
 
  private:
   void append_unknown(std::string_view text, std::vector<std::int32_t>& ids) const;

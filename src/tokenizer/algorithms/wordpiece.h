@@ -20,6 +20,7 @@ class WordPiece final : public SubwordModel {
             std::int64_t max_input_chars_per_word);
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
+  std::int32_t unknown() const override { return unk_id_; }
 
  private:
   PieceTable pieces_;
@@ -33,6 +34,7 @@ class WordLevel final : public SubwordModel {
   WordLevel(PieceTable pieces, std::int32_t unk_id) : pieces_(std::move(pieces)), unk_id_(unk_id) {}
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
+  std::int32_t unknown() const override { return unk_id_; }
 
  private:
   PieceTable pieces_;

@@ -19,6 +19,7 @@ namespace vitrine {
 class GgufTokenizer : public Tokenizer {
  public:
   std::string piece(std::int32_t id) const final { return at(id).text; }
+  bool is_text(std::int32_t id) const final { return !at(id).is_control() && at(id).type != PieceType::unused; }
   std::int64_t vocab_size() const final { return static_cast<std::int64_t>(vocabulary_.pieces.size()); }
   std::optional<std::int32_t> bos() const final { return vocabulary_.bos; }
   const std::vector<std::int32_t>& stop_ids() const final { return vocabulary_.stop_ids; }

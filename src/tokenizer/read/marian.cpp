@@ -42,6 +42,7 @@ class MarianTokenizer final : public Tokenizer {
 
   std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
   std::string bytes(std::int32_t id) const override;
+  bool is_text(std::int32_t id) const override { return id != vocabulary_.unk && Tokenizer::is_text(id); }
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
   bool keeps_start(std::int32_t id) const override;
   bool cleans_up() const override { return vocabulary_.cleans_up; }

@@ -16,6 +16,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   std::string piece(std::int32_t id) const override { return at(id).text; }
   std::string bytes(std::int32_t id) const override;
+  bool is_text(std::int32_t id) const override { return !at(id).is_control() && at(id).type != PieceType::unused; }
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
   bool keeps_start(std::int32_t id) const override;
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(model().pieces.size()); }

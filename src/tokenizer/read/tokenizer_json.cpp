@@ -51,6 +51,7 @@ class JsonTokenizer final : public Tokenizer {
 
   std::string piece(std::int32_t id) const override { return std::string(piece_view(id)); }
   std::string bytes(std::int32_t id) const override;
+  bool is_text(std::int32_t id) const override { return id != parts_.model->unknown() && Tokenizer::is_text(id); }
   std::string bytes_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
   std::string spelled_after(std::optional<std::int32_t> previous, std::int32_t id) const override;
   std::optional<std::int64_t> language_place() const override { return language_place_; }

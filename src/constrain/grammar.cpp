@@ -1,0 +1,110 @@
+#include "constrain/grammar.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizer/utf8.h"
+
+namespace vitrine::constrain {
+
+Expr Grammar::add(Node node) {
+  constexpr std::size_t kMaxNodes = 1'000'000;
+  n_children_ += node.children.size();
+  if (nodes_.size() + n_children_ / 4 >= kMaxNodes) {
+    throw OutOfCapacity("constraint", "expected at most {} parts of an expression", kMaxNodes);
+  }
+  nodes_.push_back(std::move(node));
+  return static_cast<Expr>(nodes_.size() - 1);
+}
+
+Expr Grammar::set(CharSet set) {
+  if (set.empty()) return never();
+  if (sets_.empty() || sets_.back() != set) sets_.push_back(std::move(set));
+  return add({.kind = Node::Kind::set, .index = static_cast<std::int32_t>(sets_.size() - 1)});
+}
+
+Expr Grammar::text(std::string text) {
+  if (text.empty()) return empty();
+  texts_.push_back(std::move(text));
+  return add({.kind = Node::Kind::text, .index = static_cast<std::int32_t>(texts_.size() - 1)});
+}
+
+Expr Grammar::sequence(std::vector<Expr> parts) {
+  if (parts.size() == 1) return parts[0];
+  if (parts.empty()) return empty();
+  return add({.kind = Node::Kind::sequence, .children = std::move(parts)});
+}
+
+Expr Grammar::choice(std::vector<Expr> parts) {
+  if (parts.size() == 1) return parts[0];
+  if (parts.empty()) return never();
+  return add({.kind = Node::Kind::choice, .children = std::move(parts)});
+}
+
+Expr Grammar::repeat(Expr part, std::int64_t min, std::int64_t max) {
+  if (max == 0) return empty();
+  if (min == 1 && max == 1) return part;
+  return add({.kind = Node::Kind::repeat, .min = min, .max = max, .children = {part}});
+}
+
+Expr Grammar::graph(Graph graph) {
+  graphs_.push_back(std::move(graph));
+  return add({.kind = Node::Kind::graph, .index = static_cast<std::int32_t>(graphs_.size() - 1)});
+}
+
+Expr Grammar::token(TokenSet tokens) {
+  tokens_.push_back(std::move(tokens));
+  return add({.kind = Node::Kind::token, .index = static_cast<std::int32_t>(tokens_.size() - 1)});
+}
+
+RuleId Grammar::add_rule(std::string name) {
+  rules_.push_back({std::move(name), -1});
+  return static_cast<RuleId>(rules_.size() - 1);
+}
+
+Expr Grammar::one_of(std::vector<std::string> texts) {
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  if (texts.size() == 1) return text(texts[0]);
+  return graph(tree_of(std::move(texts)));
+}
+
+Graph Grammar::tree_of(std::vector<std::string> texts) {
+  std::sort(texts.begin(), texts.end());
+  // A state for each beginning; a text adds states from where it leaves the one before it in the order.
+  Graph tree;
+  tree.accepts = {false};
+  std::unordered_map<std::uint32_t, Expr> labels;
+  std::vector<std::int32_t> path{0};         // the states along the text before
+  std::vector<std::string_view> characters;  // that lead to them
+  for (const std::string& text : texts) {
+    std::size_t depth = 0, at = 0;
+    for_each_character(text, [&](std::uint32_t c, std::string_view character) {
+      if (depth == at && depth < characters.size() && characters[depth] == character) {
+        ++depth;
+      } else {
+        if (depth == at) {
+          path.resize(depth + 1);
+          characters.resize(depth);
+        }
+        const auto [label, is_new] = labels.try_emplace(c, -1);
+        if (is_new) label->second = set(CharSet::of(c));
+        tree.edges.push_back({path.back(), label->second, tree.n_states});
+        path.push_back(tree.n_states++);
+        tree.accepts.push_back(false);
+        characters.push_back(character);
+      }
+      ++at;
+    });
+    if (depth == at) {
+      path.resize(depth + 1);
+      characters.resize(depth);
+    }
+    tree.accepts[static_cast<std::size_t>(path.back())] = true;
+  }
+  return tree;
+}
+
+}  // namespace vitrine::constrain
