@@ -107,6 +107,7 @@ TEST(House, NoFamilyIsNamedBelowCheckpoint) {
   for (const auto& entry : fs::directory_iterator(kSource / "checkpoint" / "families")) {
     const std::string name = entry.path().stem().string();
     if (entry.path().extension() != ".cpp" || name == "vitrine") continue;
+    if (fs::exists(kSource / "model" / "mixers" / name)) continue;  // a mixer has this name, too
     names += (names.empty() ? "" : "|") + std::regex_replace(name, std::regex("_"), "[-_]?");
   }
   ASSERT_FALSE(names.empty());

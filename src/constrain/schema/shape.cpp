@@ -20,7 +20,8 @@ unsigned type_bits(std::string_view name) {
   if (name == "integer" || name == "number") return kNumber;
   if (name == "string") return kString;
   if (name == "array") return kArray;
-  return name == "object" ? kObject : 0;
+  if (name == "object") return kObject;
+  return 0;
 }
 
 bool has_any(const OrderedJson& schema, std::initializer_list<std::string_view> keywords) {
