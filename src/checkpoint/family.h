@@ -51,15 +51,6 @@ struct ExpertParameters {
   bool is_transposed = false;  ///< Without PEFT's knowledge, which takes the inputs for the outputs.
 };
 
-/// Where transformers has experts in memory, whose parameters adapters of PEFT name (target_parameters): in one tensor
-/// for each layer `[E, 2 f, d]`, and one `[E, d, f]`. Empty names: the family is not one of transformers.
-struct ExpertParameters {
-  std::string_view gate_up = "{p}layers.{l}.mlp.experts.gate_up_proj", down = "{p}layers.{l}.mlp.experts.down_proj";
-  std::string_view router{};   ///< Empty: as in the file.
-  Rows rows = Rows::stacked;   ///< Of gate_up.
-  bool is_transposed = false;  ///< Without PEFT's knowledge, which takes the inputs for the outputs.
-};
-
 /// Whether the file has a tensor of this full name.
 using HasTensor = std::function<bool(std::string_view name)>;
 /// The shape of a tensor of the file; empty if there is none. The name may have `{p}`.
