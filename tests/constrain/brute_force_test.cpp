@@ -32,7 +32,9 @@ void expect_masks(Matcher start, const std::vector<std::string>& answers, const 
     const std::optional<std::int64_t> own = rest(text);
     EXPECT_EQ(matcher.state() == Matcher::State::dead, !own) << text;
     EXPECT_EQ(matcher.is_complete(), own == 0) << text;
-    if (own) EXPECT_EQ(matcher.shortest(), *own) << text;
+    if (own) {
+      EXPECT_EQ(matcher.shortest(), *own) << text;
+    }
     for (const std::optional<std::int64_t> left : {std::optional<std::int64_t>(), {1}, {2}, {3}, {5}}) {
       Matcher copy = matcher;
       const Mask mask = copy.mask(left);

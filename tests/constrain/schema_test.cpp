@@ -119,7 +119,9 @@ TEST(ConstrainSchema, NumbersWithinBounds) {
       const std::string text = fmt::format("{}{}.{:02}", sign, std::abs(h) / 100, std::abs(h) % 100);
       EXPECT_EQ(test::permits(matcher, text), !is_integer && c.allows(h)) << c.schema << " " << text;
       EXPECT_EQ(test::permits(matcher, text + "0"), !is_integer && c.allows(h)) << c.schema << " " << text;
-      if (h % 100 == 0) EXPECT_EQ(test::permits(matcher, std::to_string(h / 100)), c.allows(h)) << c.schema << " " << h;
+      if (h % 100 == 0) {
+        EXPECT_EQ(test::permits(matcher, std::to_string(h / 100)), c.allows(h)) << c.schema << " " << h;
+      }
     }
     EXPECT_FALSE(test::permits(matcher, "1e0"));
     EXPECT_FALSE(test::permits(matcher, "-0"));

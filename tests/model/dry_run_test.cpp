@@ -86,7 +86,9 @@ TEST_P(DryRunOf, MeetsTheSitesOfTheRealRun) {
   EXPECT_EQ(real.seen, dry.seen);
   std::vector<BlockConfig> blocks = model.config().blocks;
   const bool attends = !every<AttentionConfig>(blocks).empty() || !every<LatentAttentionConfig>(blocks).empty();
-  if (attends) EXPECT_THAT(real.seen, testing::Contains(testing::HasSubstr("hook_result")));
+  if (attends) {
+    EXPECT_THAT(real.seen, testing::Contains(testing::HasSubstr("hook_result")));
+  }
 }
 
 /// Wants one site.
