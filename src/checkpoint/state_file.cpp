@@ -229,7 +229,8 @@ std::shared_ptr<KvCache> read_state(const std::string& path, const Model& model,
   const SafetensorsFile file = SafetensorsFile::open(path);
   const StateHeader header = read_header(file, path, config, types);
   const std::vector<KeptTensor> tensors = kept_tensors(config, header.length);
-  for (const auto& [name, stored] : file.tensors()) {
+  for (const auto& entry : file.tensors()) {
+    const std::string& name = entry.first;
     const auto is_it = [&](const KeptTensor& tensor) { return tensor.name == name; };
     if (std::none_of(tensors.begin(), tensors.end(), is_it)) throw BadInput(path, "tensor {} is unknown", name);
   }
