@@ -208,7 +208,7 @@ TEST(StateFile, RefusesModelsWithoutOne) {
 
 /// An edit of the file is what the model continues with.
 TEST(StateFile, ContinuesFromAnEditedState) {
-  const StateFileOf of("mamba2");
+  StateFileOf of("mamba2");
   ThreadPool pool(1);
   const GenerateContext context{&of.model(), &pool, &default_kernels()};
   rewrite(of.path(), [](auto& tensors, auto&) { tensors["blocks.0.mixer.state"].values[0] = 0.5f; });

@@ -412,8 +412,7 @@ std::vector<OwnKeySection> own_config_keys() {
   sections.push_back({"Mixers with a state", rows.take()});
   rows.add(RecurrentConfig());
   rows.add(kRnnActivation);
-  PerceptronConfig dense;
-  rows.add(dense);
+  rows.add(PerceptronConfig());
   for (const OwnKey* key : {&kContext, &kContextPad}) rows.add(*key);
   sections.push_back({"Recurrent and dense layers", rows.take()});
   rows.add(HeadConfig());
