@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const auto vocabulary = std::make_shared<const constrain::Vocabulary>(FuzzTokenizer());
   return fuzz::answer([&] {
     const auto constraint =
-        std::make_shared<const constrain::Constraint>(source_of(fuzz::text_of(data, size)), vocabulary);
+        std::make_shared<const constrain::Constraint>(source_of(std::string(fuzz::text_of(data, size))), vocabulary);
     write_answer(constrain::Matcher(constraint), size);
   });
 }

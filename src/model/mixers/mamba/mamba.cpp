@@ -35,8 +35,8 @@ Tensor forward(Pass& p, BlockSite at, const MambaConfig& c, const MambaParams& w
   const Tensor keys = p.tap(at(MambaSite::ssm_b), b.reshaped(group)),
                queries = p.tap(at(MambaSite::ssm_c), cs.reshaped(group));
 
-  StateInputs operands{queries, keys, scale_values(p, dt, x).reshaped({n, 1, c.channels}), dt};
-  operands.rates.emplace(w.a_log, c.rates_are_logs);
+  const Tensor values = scale_values(p, dt, x).reshaped({n, 1, c.channels});
+  const StateInputs operands{queries, keys, values, dt, {}, Rates{w.a_log, c.rates_are_logs}};
   show_effective_attention(p, at, MambaSite::effective_attention, c.state(), operands, dt);
   const StateSites sites{MambaSite::state, MambaSite::carry, MambaSite::write, true};
   const Tensor y = state_scan(p, at, c.state(), sites, operands, 1).reshaped({n, c.channels});
