@@ -49,6 +49,13 @@ std::vector<std::string> site_cases() {
   return cases;
 }
 
+/// Sites of a mixer with a state that transformers has no module for.
+bool is_of_state(const std::string& site) {
+  const bool is_mixer = site.find(".mixer.") != site.npos || site.find(".linear_attn.") != site.npos;
+  const bool is_inner = site.find("norm.hook_") != site.npos || site.find(".hook_ssm_") != site.npos;
+  return is_mixer && (is_inner || site.ends_with("hook_effective_attention"));
+}
+
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, EverySiteEqualsTheReference) {
@@ -62,7 +69,8 @@ TEST_P(Golden, EverySiteEqualsTheReference) {
   for (const std::string& site : probe.order) {
     const auto it = expected.find(site);
     if (it == expected.end()) {  // copies of the residual stream, which the golden lacks
-      EXPECT_TRUE(site.ends_with("_in") || site.ends_with("_input")) << site << " is not in the golden";
+      EXPECT_TRUE(site.ends_with("_in") || site.ends_with("_input") || is_of_state(site))
+          << site << " is not in the golden";
       continue;
     }
     ASSERT_EQ(probe.values[site].shape, it->second.shape) << site;

@@ -193,7 +193,7 @@ TEST(StateFile, RefusesWhatDoesNotFit) {
 
 TEST(StateFile, RefusesModelsWithoutOne) {
   const TempFolder folder;
-  for (const char* const golden : {"t5", "bert"}) {
+  for (const char* const golden : {"pairs/marian", "masked/bert"}) {
     const Checkpoint checkpoint = golden_checkpoint(golden);
     EXPECT_THROW(StateWriter(folder / "state", *checkpoint.model), Unsupported) << golden;
     EXPECT_THROW(read_state(folder / "state", *checkpoint.model, 1, {}, default_kernels()), Unsupported) << golden;

@@ -58,12 +58,12 @@ TEST_F(StateCommands, ErrorsNameTheOption) {
   };
   expect_usage_error(with({"--chunk", "0"}), {"--chunk", "expected a whole number"});
   expect_usage_error({"generate", model_, "--ids", "3", "--chunk", "0"}, {"--chunk", "expected a whole number"});
-  expect_error(with({"--state", state}), {"s: "});
+  expect_error(with({"--state", state}), {"/s]"});
   output_of(with({"--save-state", state}));
   EXPECT_TRUE(std::filesystem::exists(state));
   const Checkpoint other = state_model("mamba", folder_ / "other");
-  expect_error({"logits", folder_ / "other", "--ids", "3", "--out", out, "--state", state}, {"s: ", "another model"});
-  expect_error(with({"--state", state, "--kv", "bf16"}), {"s: ", "--kv"});
+  expect_error({"logits", folder_ / "other", "--ids", "3", "--out", out, "--state", state}, {"/s]", "another model"});
+  expect_error(with({"--state", state, "--kv", "bf16"}), {"/s]", "--kv"});
   expect_error({"generate", model_, "--ids", "3", "--beam", "2", "--save-state", state}, {"--save-state", "--beam"});
   expect_error(with({"--save-state", folder_ / "no/s"}), {"no/s"});
   expect_usage_error({"serve", model_, "--state-every", "0"}, {"--state-every"});
@@ -80,7 +80,7 @@ TEST_F(StateCommands, InfoAndBenchCountStates) {
     EXPECT_EQ(bench[key], info[key]) << key;
   }
   const double decode = info["account"]["decode"]["kv_bytes"], length = info["account"]["decode"]["length"];
-  EXPECT_EQ(decode, length * 2 * 2 * 16 * 4 + 2 * 4 * kElements) << "states are read and written";
+  EXPECT_EQ(decode, (length + 1) * 2 * 2 * 16 * 4 + 2 * 4 * kElements) << "reads all tokens, appends one; so states";
 }
 
 }  // namespace

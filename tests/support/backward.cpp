@@ -15,7 +15,7 @@ namespace vitrine::test {
 namespace {
 
 /// The ends of the names of tensors that training does not change.
-constexpr std::string_view kBuffers[] = {"correction_bias", "mlp.expert_bias", "act_fn.beta", "act_fn.eps",
+constexpr std::string_view kBuffers[] = {"correction_bias", ".expert_bias", "act_fn.beta", "act_fn.eps",
                                          "layer_scalar"};
 
 Shape shape_of(const std::vector<std::int64_t>& s) {
