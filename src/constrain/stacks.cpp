@@ -176,15 +176,27 @@ void Stepper::close(Stacks& stacks, Heads& after) {
 }
 
 void Stepper::add_edge(Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after) {
-  // A caller that only returns is left out: the call returns to where its caller returns.
-  if (frame >= 0 && frames_.at(frame).is_only_end && stacks.node(parent).born != now_) {
-    for (std::int32_t e = stacks.node(parent).first_edge; e >= 0;) {
+  // A caller that only returns is left out: the call returns to where its caller returns. Callers may be in a cycle.
+  const auto only_returns = [&](FrameId of, std::int32_t caller) {
+    return of >= 0 && frames_.at(of).is_only_end && stacks.node(caller).born != now_;
+  };
+  if (!only_returns(frame, parent)) return insert_edge(stacks, node, frame, parent, after);
+  std::vector<std::int32_t> callers{parent};
+  for (std::size_t i = 0; i < callers.size(); ++i) {
+    for (std::int32_t e = stacks.node(callers[i]).first_edge; e >= 0;) {
       const Stacks::Edge edge = stacks.edge(e);
-      add_edge(stacks, node, edge.after, edge.parent, after);
+      if (!only_returns(edge.after, edge.parent)) {
+        insert_edge(stacks, node, edge.after, edge.parent, after);
+      } else if (std::find(callers.begin(), callers.end(), edge.parent) == callers.end()) {
+        callers.push_back(edge.parent);
+      }
+      ++work_;
       e = edge.next;
     }
-    return;
   }
+}
+
+void Stepper::insert_edge(Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after) {
   Stacks::Node& n = stacks.nodes_[static_cast<std::size_t>(node)];
   for (std::int32_t e = n.first_edge; e >= 0; e = stacks.edge(e).next) {
     ++work_;

@@ -93,6 +93,7 @@ class Stepper {
   void offer(Head head);
   void add(Head head);
   void add_edge(Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after);
+  void insert_edge(Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after);
   void follow(const Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after);
   void return_from(Stacks& stacks, std::int32_t node, Heads& after);
   void update_lengths(Stacks& stacks, std::size_t first_node);
