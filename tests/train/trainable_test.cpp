@@ -177,7 +177,7 @@ TEST(Trainable, CopiesEveryFamilyAsItIsStored) {
     std::int64_t n = 0;
     for (const TrainParam& param : copied.params()) {
       n += param.count();
-      EXPECT_EQ(param.decays(), param.shape.rank() > 1);
+      EXPECT_EQ(param.decays(), param.shape.rank() > 1 && !param.name.ends_with(".a_log"));
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(param.value) % 64, 0U);
     }
     std::int64_t learned = 0;
