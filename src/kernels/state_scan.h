@@ -34,10 +34,10 @@ using TokenGradients = VectorsOf<float>;
 struct StateScan {
   std::int64_t tokens = 0, rows = 0;
   StateDecay decay = StateDecay::head;
-  TokenVectors keys{}, queries{};    ///< `[rows]`
-  TokenVectors decays{};         ///< head: `[1]`; row: `[rows]`; element: the steps `[lanes]`.
-  TokenVectors decayed_keys{};   ///< row, with betas: decays · keys.
-  const float* rates = nullptr;  ///< element: `[rows, lanes]`, rates_stride apart.
+  TokenVectors keys{}, queries{};  ///< `[rows]`
+  TokenVectors decays{};           ///< head: `[1]`; row: `[rows]`; element: the steps `[lanes]`.
+  TokenVectors decayed_keys{};     ///< row, with betas: decays · keys.
+  const float* rates = nullptr;    ///< element: `[rows, lanes]`, rates_stride apart.
   std::int64_t rates_stride = 0;
   TokenVectors values{};  ///< `[lanes]`
   TokenVectors betas{};   ///< `[1]`; no data: without the delta rule.

@@ -34,11 +34,11 @@ struct LedgerOp {
   OpCall call;
   int layer = -1;  ///< −1: outside the blocks.
   Stack stack = Stack::only;
-  std::string name{};             ///< That of its parameter (`attn.wq`), else of its first site; without the layer.
-  const Param* weight = nullptr;  ///< The matrix or vector that it multiplies by, if any.
+  std::string name{};              ///< That of its parameter (`attn.wq`), else of its first site; without the layer.
+  const Param* weight = nullptr;   ///< The matrix or vector that it multiplies by, if any.
   const Param* part_of = nullptr;  ///< The matrix of which each head multiplies by rows of its own, if any,
   std::int64_t first_row = 0;      ///< and the first of them among the rows of a head.
-  std::string shape{};            ///< The operands as text, if inputs and output do not show them.
+  std::string shape{};             ///< The operands as text, if inputs and output do not show them.
   std::vector<Tensor> inputs{};
   Tensor output{};
   OpCost cost{};
