@@ -217,15 +217,15 @@ TEST_F(DocumentExample, TheUpdateIsAStepDownTheGradient) {
   EXPECT_TRUE(std::equal(positions.values.begin(), positions.values.end(), model_.trainable.params()[1].value));
 }
 
-/// Checks that every slope equals its gradient within the error of the fit. Returns the number with an error below
-/// 2e-6.
-std::int64_t check_differences(const WorkedExample& e) {
+/// Checks that every slope equals its gradient within the error of the fit, and of the rounded losses. Returns the
+/// number with an error below 2e-6.
+std::int64_t check_differences(const WorkedExample& e, double rounding = 1e-6) {
   std::int64_t n_exact = 0;
   for (const ExampleSection& s : e.sections) {
     for (std::size_t i = 0; i < s.differences.size(); ++i) {
       const Difference& d = s.differences[i];
       if (!d.taken || !d.smooth) continue;
-      EXPECT_NEAR(d.slope, static_cast<double>(s.values[i]), 1e-6 + 6 * d.error) << s.name << ", " << i;
+      EXPECT_NEAR(d.slope, static_cast<double>(s.values[i]), rounding + 6 * d.error) << s.name << ", " << i;
       if (d.error < 2e-6) ++n_exact;
     }
   }
@@ -367,7 +367,9 @@ TEST_P(ExampleOfEveryFamily, ItsGradientsAreSlopesAndItsArithmeticHolds) {
   EXPECT_GT(check_cells(e), 50);
   EXPECT_GT(e.differences.taken, 20);
   EXPECT_LE(e.differences.not_smooth * 8, e.differences.taken);
-  EXPECT_GT(check_differences(e) * 4, e.differences.taken);
+  const std::vector<CacheLayerConfig> kept = cache_layers(config);
+  const bool has_states = std::ranges::any_of(kept, [](const auto& layer) { return !layer.states.empty(); });
+  EXPECT_GT(check_differences(e, has_states ? 2e-5 : 1e-6) * 4, e.differences.taken);
   EXPECT_LT(e.loss_after, e.loss);
   RecordProperty("largest", std::to_string(e.differences.largest));
   for (const std::string& text : {example_text(e), example_markdown(e), example_html(e)}) {
