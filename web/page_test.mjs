@@ -28,7 +28,7 @@ const cases = [
   { name: "default model", args: ["Once upon a time there was a little girl named"] },
   { name: "hostile text", args: [hostile] },
   { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
-  ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral", "gpt_oss"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
+  ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral", "gpt_oss", "qwen3_next", "mamba2"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
 ];
 
 /// Marks whose number is not that of values(), and bars that are not as long as their values.

@@ -42,7 +42,7 @@ GenerateOptions options_of(const nb::dict& given) {
 nb::tuple report_of(const TokenReport& token) {
   nb::list top;
   for (const TokenLogprob& t : token.top) top.append(nb::make_tuple(t.id, t.logprob));
-  return nb::make_tuple(token.id, token.logprob, top);
+  return nb::make_tuple(token.id, token.logprob, top, token.removed);
 }
 
 /// (text, ids, finish_reason, stop_id, logprobs, [(text, ids, score) of a search])

@@ -12,7 +12,7 @@ _Find = Callable[[str], tuple[Any, list[Any]]]
 _Change = Callable[[str, _Array], _Array | None]
 _Top = list[tuple[int, float]]
 _Hypotheses = list[tuple[str, list[int], float]]
-_Result = tuple[str, list[int], str, int | None, list[tuple[int, float, _Top]], _Hypotheses]
+_Result = tuple[str, list[int], str, int | None, list[tuple[int, float, _Top, float | None]], _Hypotheses]
 _State = list[tuple[str, str, npt.NDArray[Any]]]
 
 class _Bound(type): ...

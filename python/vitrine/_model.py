@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = Path(__file__).parent / "models" / "default"
 """The folder of the model that comes with the package."""
 
+def _schema(schema: Any) -> str:
+    """A JSON Schema as text: a dict, JSON, or a class with ``model_json_schema()``, as those of Pydantic."""
+    if isinstance(schema, str):
+        return schema
+    describe = getattr(schema, "model_json_schema", None)
+    return json.dumps(describe() if describe is not None else schema)
+
+
 Prompt = Union[str, Sequence[int], npt.NDArray[np.integer[Any]]]
 """A text, or its ids: a list, or an integer array of one row."""
 
@@ -53,6 +61,7 @@ class TokenReport:
     piece: str
     logprob: float
     top: list[TokenProbability]
+    removed: float | None = None  #: Under a constraint: the probability of all tokens that it excluded here.
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,10 @@ class Model:
             given["prefix"] = _prompt(given["prefix"])
         if "stop" in given:
             given["stop"] = _texts(given["stop"])
+        if "choice" in given:
+            given["choice"] = _texts(given["choice"])
+        if "schema" in given:
+            given["schema"] = _schema(given["schema"])
         return {name: value for name, value in given.items() if value is not None}
 
     def _piece(self, id: int) -> str:
@@ -209,7 +222,9 @@ class Model:
 
     def _generation(self, result: _engine._Result, prompt_ids: list[int], seed: int) -> Generation:
         text, ids, reason, stop_id, logprobs, found = result
-        reports = [TokenReport(id, self._piece(id), logprob, self._top(top)) for id, logprob, top in logprobs]
+        reports = [
+            TokenReport(id, self._piece(id), logprob, self._top(top), removed) for id, logprob, top, removed in logprobs
+        ]
         hypotheses = [Hypothesis(*entry) for entry in found]
         return Generation(text, ids, prompt_ids, reason, stop_id, seed, reports, hypotheses)
 

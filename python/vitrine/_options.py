@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -32,5 +32,13 @@ class GenerateOptions(TypedDict, total=False):
     greedy: bool
     stop: str | Sequence[str]
     logprobs: int | None
+    schema: str | Mapping[str, Any] | Any
+    json_object: bool
+    regex: str | None
+    choice: str | Sequence[str]
+    grammar: str | None
+    whitespace: str | None
+    no_must_finish: bool
+    fast_forward: bool
     stop_ids: Sequence[int] | None
     seed: int | None

@@ -110,7 +110,7 @@ void ChatSession::run(Engine& engine, ChatAnswer& answer, const std::function<vo
     for (SequenceStep& step : steps.step(engine).sequences) {
       if (step.error) std::rethrow_exception(step.error);
       answer.timings = steps.timings();
-      if (step.token) answer.ids.push_back(step.token->id);
+      for (const TokenReport& token : step.tokens) answer.ids.push_back(token.id);
       answer.text += step.text;
       if (step.result) answer.end = step.result->finish_reason == FinishReason::stop ? ChatEnd::stop : ChatEnd::length;
       if (!step.text.empty()) show(step.text);

@@ -147,10 +147,15 @@ void Chat::take(const std::string& line) {
   say(line.starts_with('/') ? line.substr(1) : line);
 }
 
+std::string Chat::context_in_words() const {
+  const std::int64_t n = chat_->max_seq_len();
+  return n == kNoContextLimit ? "a context without limit" : fmt::format("context of {} tokens", n);
+}
+
 bool Chat::converse() {
   if (is_interactive_) {
-    tell(fmt::format("{}, context of {} tokens. /help lists the commands, Ctrl-D ends the conversation.",
-                     options_.model.empty() ? "default model" : options_.model, chat_->max_seq_len()));
+    tell(fmt::format("{}, {}. /help lists the commands, Ctrl-D ends the conversation.",
+                     options_.model.empty() ? "default model" : options_.model, context_in_words()));
   }
   const std::unique_ptr<LineReader> lines = open_line_reader("> ");
   bool has_failed = false, has_read = false;

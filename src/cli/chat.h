@@ -53,6 +53,7 @@ class Chat {
   void change_adapters(const std::string& rest);
   void set(const std::string& rest);
   void show_context(const std::string& rest);
+  std::string context_in_words() const;
   void exit(const std::string& rest);
 
   ChatOptions options_;

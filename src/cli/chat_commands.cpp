@@ -150,8 +150,8 @@ void Chat::set(const std::string& rest) {
 void Chat::show_context(const std::string&) {
   const std::size_t n =
       conversation_.is_empty() ? 0 : chat_->format().encode(conversation_, {.asks_for_answer = false}).size();
-  tell(fmt::format("{} messages, {} of {} tokens, {} of them cached", conversation_.messages().size(), n,
-                   chat_->max_seq_len(), chat_->n_cached()));
+  tell(fmt::format("{} messages, {} tokens, {} of them cached; {}", conversation_.messages().size(), n,
+                   chat_->n_cached(), context_in_words()));
 }
 
 }  // namespace vitrine::cli

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
+#include "constrain/request.h"
 
 namespace vitrine::cli {
 namespace {
@@ -27,6 +29,16 @@ bool read(const OptionRow& row, const std::string& text, std::optional<std::vect
   return true;
 }
 bool read(const OptionRow&, const std::string&, bool&) { return false; }  // a flag has no value
+
+/// The value is the text of a file; of a list: its texts.
+void read_file(const OptionRow& row, const std::string& path, GenerateOptions& options) {
+  const std::string text(MappedFile::open_or_read(path)->text_without_mark());
+  if (const auto* const list = std::get_if<std::vector<std::string> GenerateOptions::*>(&row.place)) {
+    options.** list = constrain::parse_choices(text);
+  } else {
+    set_from_text(row, text, options);
+  }
+}
 
 template <class T>
 constexpr bool kIsNumber = false;
@@ -53,6 +65,7 @@ void add_generate_options(Command& command, OfferedIn place, GenerateOptions& op
       continue;
     }
     const auto take = [&row, &options](const std::string& text) {
+      if (row.is_file) return read_file(row, text, options);
       if (set_from_text(row, text, options)) return;
       throw UsageError(row.flag(), fmt::format("expected {}, got \"{}\"", expected_text(row), text));
     };

@@ -1,4 +1,4 @@
-// vitrine heads: what each attention head attends to.
+// vitrine heads: what each head attends to, or reads of its state.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ Session open_repeated(const HeadsArguments& o, std::uint64_t seed) {
 Json to_json(const HeadScores& h) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
   Json object = {{"layer", h.layer},
+                 {"sublayer", h.sublayer},
                  {"head", h.head},
                  {"kv_head", h.kv_head},
                  {"window", or_null(h.window)},
@@ -52,7 +53,27 @@ Json to_json(const HeadScores& h) {
                  {"distance", h.distance},
                  {"entropy", h.entropy}};
   if (h.nothing) object["nothing"] = *h.nothing;
+  if (!h.sizes.empty()) object["half_life"] = or_null(h.half_life), object["sizes"] = h.sizes;
   return object;
+}
+
+/// The sizes of a state over the text, as bars of which the largest is full, and the last one as a number.
+std::string drawn(const std::vector<double>& sizes) {
+  constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::size_t kMost = 12;
+  const std::size_t n = std::min(kMost, sizes.size());
+  const double largest = *std::max_element(sizes.begin(), sizes.end());
+  std::string text;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double share = largest > 0 ? sizes[(i + 1) * sizes.size() / n - 1] / largest : 0;
+    text += kBars[std::min<std::size_t>(7, static_cast<std::size_t>(share * 8))];
+  }
+  return fmt::format("{} {:.3g}", text, sizes.back());
+}
+
+std::string name_of(const HeadScores& h) {
+  return h.sublayer == "attn" ? fmt::format("{}.{}", h.layer, h.head)
+                              : fmt::format("{}.{}.{}", h.layer, h.sublayer, h.head);
 }
 
 void run_heads(const HeadsArguments& o) {
@@ -73,10 +94,13 @@ void run_heads(const HeadsArguments& o) {
   }
   const bool has_sinks = std::any_of(all.begin(), all.end(), [](const HeadScores& h) { return h.nothing.has_value(); });
   if (has_sinks) columns.push_back({"nothing", Table::Align::right});
+  const bool has_states = std::any_of(all.begin(), all.end(), [](const HeadScores& h) { return !h.sizes.empty(); });
+  if (has_states) columns.push_back({"half-life", Table::Align::right});
+  if (has_states) columns.push_back({"size of the state", Table::Align::left});
   Table table(columns);
   const auto text = [](const std::optional<double>& value) { return value ? fmt::format("{:.3f}", *value) : "-"; };
   for (const HeadScores& h : all) {
-    std::vector<std::string> row = {fmt::format("{}.{}", h.layer, h.head),
+    std::vector<std::string> row = {name_of(h),
                                     std::to_string(h.kv_head),
                                     h.window ? std::to_string(*h.window) : "-",
                                     text(h.previous),
@@ -87,6 +111,8 @@ void run_heads(const HeadsArguments& o) {
                                     fmt::format("{:.2f}", h.distance),
                                     text(h.entropy)};
     if (has_sinks) row.push_back(text(h.nothing));
+    if (has_states) row.push_back(h.half_life ? fmt::format("{:.3g}", *h.half_life) : "-");
+    if (has_states) row.push_back(h.sizes.empty() ? "-" : drawn(h.sizes));
     table.add(row);
   }
   print(table.text());
@@ -95,7 +121,8 @@ void run_heads(const HeadsArguments& o) {
 }  // namespace
 
 void add_heads(Command& program) {
-  const auto [command, o] = new_command<HeadsArguments>(program, "heads", "Show what each attention head attends to");
+  const auto [command, o] =
+      new_command<HeadsArguments>(program, "heads", "Show what each head attends to, or reads of its state");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_number<std::int64_t>(command, "--repeated", o->repeated, "Instead of TEXT: N random tokens (--seed), twice", 1,
@@ -105,6 +132,9 @@ void add_heads(Command& program) {
       "Means over the queries of a text: the weight on the previous token, on the first and on the token itself, on\n"
       "earlier equal tokens (duplicate), on the tokens right after those (induction); the distance in tokens, and the\n"
       "entropy in nats; in models with sinks, the share of nothing. - where no query has such a token.\n"
+      "Of a recurrence the weights are the shares of |M|, its effective attention; then the half-life of what its "
+      "state\n"
+      "holds, in tokens, and the size of the state over the text.\n"
       "Example: vitrine heads gpt2/ --repeated 25 --seed 1");
 }
 

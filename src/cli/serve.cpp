@@ -26,6 +26,7 @@ struct ServeOptions : Options {
   std::size_t max_sequences = 32, max_queue = 4096, max_connections = 4096;
   std::int64_t max_body_mib = 4, max_trace_mib = 64, queue_memory_mib = 256;
   std::optional<std::int64_t> kv_memory_mib, prefix_memory_mib;
+  std::int64_t constraint_memory_mib = 64;
   double round_ms = 250, drain_seconds = 30;
   bool no_prefix_cache = false, no_inspect = false;
 };
@@ -115,6 +116,9 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   const SamplingConfig otherwise = model.defaults.otherwise;
   model.defaults = session.defaults();
   model.defaults.otherwise = otherwise;
+  if (model.defaults.constraints != nullptr) {
+    model.defaults.constraints->limit(static_cast<std::size_t>(o.constraint_memory_mib) << 20);
+  }
   model.chat_stop_ids = model.defaults.stop_ids;
   if (chat != nullptr) {
     if (const auto id = chat->end_of_answer()) model.chat_stop_ids.push_back(*id);
@@ -205,6 +209,8 @@ void add_serve(Command& program) {
                            "MiB of all requests that wait; more are answered the same (default: 256)", 1, 1 << 30);
   add_number<std::int64_t>(command, "--kv-memory", o->kv_memory_mib,
                            "MiB of the KV caches of running sequences (default: half of the memory)", 1, 1 << 30);
+  add_number<std::int64_t>(command, "--constraint-memory", o->constraint_memory_mib,
+                           "MiB for compiled constraints that requests share", 0, 1 << 20);
   add_number<std::int64_t>(command, "--prefix-memory", o->prefix_memory_mib,
                            "MiB of these for texts that have ended, for prompts that begin alike (default: those of 4 "
                            "sequences as long as the context)",

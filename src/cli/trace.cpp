@@ -127,16 +127,22 @@ void run_trace(const TraceOptions& o) {
   Json sites = Json::array();
   std::optional<SafetensorsWriter> writer;
   std::vector<float> memory;
-  const auto add = [&](const SiteId& id, const std::string& name, const Tensor& whole) {
+  const auto write = [&](const std::string& name, const Tensor& value) {
     if (!writer) return;  // rank 0 writes
-    const Tensor value = rows ? rows_of(id, whole, *rows, n, memory) : whole;
     writer->add(name, value, [](std::int64_t, std::int64_t) {
       if (interrupted()) throw Interrupted();
     });
     sites.push_back({{"name", name}, {"shape", value.shape.sizes()}, {"bytes", value.count() * 4}});
   };
+  const auto add = [&](const SiteId& id, const std::string& name, const Tensor& whole) {
+    write(name, rows ? rows_of(id, whole, *rows, n, memory) : whole);
+  };
   Recorder recorder(o.globs, writes, site_layers(session.checkpoint.model->config()),
                     [&](const SiteId& id, const Tensor& value) { add(id, name_of(id), value); });
+  if (rows) {
+    recorder.receive_rows({rows->begin, rows->end},
+                          [&](const SiteId& id, const Tensor& value) { write(name_of(id), value); });
+  }
   if (o.has_gradients()) {
     recorder.receive_gradients([&](const SiteId& id, const Tensor& value) { add(id, name_of(id) + "_grad", value); });
   }

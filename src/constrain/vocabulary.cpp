@@ -21,6 +21,13 @@ std::int64_t Mask::count() const {
   return n;
 }
 
+std::int32_t Mask::first() const {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if (words_[i] != 0) return static_cast<std::int32_t>(64 * i) + std::countr_zero(words_[i]);
+  }
+  return -1;
+}
+
 std::vector<unsigned char> Mask::bytes() const {
   std::vector<unsigned char> bytes(static_cast<std::size_t>((n_ids_ + 7) / 8));
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(words_[i / 8] >> (i % 8 * 8));

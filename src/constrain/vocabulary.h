@@ -27,6 +27,7 @@ class Mask {
   bool test(std::int32_t id) const { return (words_[static_cast<std::size_t>(id) / 64] >> (id % 64) & 1) != 0; }
   Mask& operator|=(const Mask& other);
   std::int64_t count() const;
+  std::int32_t first() const;  ///< The lowest id; -1: none.
   std::int64_t n_ids() const { return n_ids_; }
   /// The bits, eight a byte, the lowest first.
   std::vector<unsigned char> bytes() const;

@@ -100,7 +100,7 @@ EngineStep Engine::step(std::int64_t budget) {
     const bool has_ended = s.has_ended();
     s.report_prompt();
     if (s.report.result) s.keep_prefix(true);
-    if (has_ended || s.report.token || !s.report.prompt_logprobs.empty()) {
+    if (has_ended || !s.report.tokens.empty() || !s.report.prompt_logprobs.empty()) {
       const std::uint64_t id = s.report.id;
       step.sequences.push_back(std::exchange(s.report, {id, {}, {}, {}, {}, {}}));
     }

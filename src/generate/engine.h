@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "generate/beam.h"
+#include "generate/constrained_text.h"
 #include "generate/context.h"
 #include "generate/output_rules.h"
 #include "generate/result.h"
@@ -61,16 +62,18 @@ struct GenerateRequest {
   std::shared_ptr<KvCache> cache;
   bool continues_cache = false;  ///< The prompt comes after the tokens of the cache, which are not among its ids.
   OutputRules rules;
-  std::string owner;         ///< Only sequences of one owner share keys and values of common prefixes.
-  BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
-  bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.
+  AnswerConstraint answer{};  ///< It needs a tokenizer.
+  std::string owner;          ///< Only sequences of one owner share keys and values of common prefixes.
+  BeamConfig beam;            ///< With several beams temperature must be 0; text arrives when the search ends.
+  bool wants_score = false;   ///< Also without beams: GenerateResult::score and one hypothesis.
 };
 
 /// The result of one step for one sequence.
 struct SequenceStep {
-  std::uint64_t id = 0;              ///< As add() returned it.
-  std::optional<TokenReport> token;  ///< The token drawn, if any; with log-probabilities if requested.
-  std::string text;                  ///< Whole characters that can be shown now; often empty.
+  std::uint64_t id = 0;  ///< As add() returned it.
+  /// New tokens, with log-probabilities if requested: those that the constraint forced, then the one drawn.
+  std::vector<TokenReport> tokens;
+  std::string text;  ///< Whole characters that can be shown now; often empty.
   /// Of the next tokens of the prompt, if the request wants them in steps.
   std::vector<TokenReport> prompt_logprobs;
   /// One of these is set once the sequence has ended: its result, or why it failed. The engine no longer has the

@@ -123,7 +123,37 @@ void set_search(const RequestDefaults& model, const GenerateOptions& caller, boo
   rules.forced_last = stored.forced_last;
 }
 
+AnswerConstraint answer_of(const RequestDefaults& model, const GenerateOptions& caller) {
+  const std::optional<constrain::Source> source = constraint_of(caller);
+  if (!source) return {};
+  if (model.constraints == nullptr) throw BadInput("constraint", "a constraint on the text needs a tokenizer");
+  AnswerConstraint answer{model.constraints->get(*source), !caller.no_must_finish};
+  if (caller.fast_forward) answer.fast_forward = model.constraints->tokens();
+  return answer;
+}
+
 }  // namespace
+
+std::optional<constrain::Source> constraint_of(const GenerateOptions& options) {
+  using Kind = constrain::Source::Kind;
+  const std::pair<bool, const char*> given[] = {{options.schema.has_value(), "schema"},
+                                                {options.json_object, "json_object"},
+                                                {options.regex.has_value(), "regex"},
+                                                {!options.choice.empty(), "choice"},
+                                                {options.grammar.has_value(), "grammar"}};
+  const char* first = nullptr;
+  for (const auto& [is_given, name] : given) {
+    if (is_given && first != nullptr) throw BadInput(name, "expected one constraint, got {} as well", first);
+    if (is_given) first = name;
+  }
+  if (first == nullptr) return std::nullopt;
+  const bool has_white_space = !options.whitespace && !options.fast_forward;
+  if (options.schema) return constrain::Source{Kind::schema, *options.schema, {}, has_white_space};
+  if (options.json_object) return constrain::Source{Kind::json_object, "", {}, has_white_space};
+  if (options.regex) return constrain::Source{Kind::regex, *options.regex};
+  if (options.grammar) return constrain::Source{Kind::grammar, *options.grammar};
+  return constrain::Source{Kind::choice, "", options.choice};
+}
 
 RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* tokenizer) {
   RequestDefaults model;
@@ -133,6 +163,7 @@ RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* token
   model.bos = checkpoint.bos_id;
   model.has_encoder = checkpoint.model->config().encoder.has_value();
   model.tokenizer = tokenizer;
+  if (tokenizer != nullptr) model.constraints = std::make_shared<constrain::ConstraintCache>(*tokenizer);
   if (tokenizer != nullptr) {
     const std::vector<std::int32_t>& own = tokenizer->target().stop_ids();
     model.stop_ids.insert(model.stop_ids.end(), own.begin(), own.end());
@@ -205,6 +236,7 @@ GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int3
                               model.search.stop_strings.end());
   request.n_logprobs = caller.n_logprobs.value_or(0);
   request.sampling.validate();
+  request.answer = answer_of(model, caller);
   request.wants_score = model.has_encoder || request.beam.n_beams > 1;
   return request;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/load.h"
+#include "constrain/cache.h"
 #include "generate/engine.h"
 #include "generate/options.h"
 
@@ -19,8 +20,10 @@ struct RequestDefaults {
   std::optional<std::int32_t> start{};   ///< The first token that a decoder with an encoder reads.
   bool has_encoder = false;
   const Tokenizer* tokenizer = nullptr;  ///< Borrowed; may be null.
-  SamplingConfig otherwise{};            ///< For what neither the caller nor the checkpoint sets,
-  std::int64_t max_tokens = 128;         ///< also here.
+  /// Of the tokenizer; null without one.
+  std::shared_ptr<constrain::ConstraintCache> constraints{};
+  SamplingConfig otherwise{};     ///< For what neither the caller nor the checkpoint sets,
+  std::int64_t max_tokens = 128;  ///< also here.
 };
 RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* tokenizer);
 
@@ -34,6 +37,9 @@ std::vector<std::int32_t> decoder_ids(const RequestDefaults& model, const std::s
 /// Throws BadInput if there is none.
 std::int32_t start_id(const RequestDefaults& model);
 
+/// The constraint that the options name. Throws BadInput for more than one.
+std::optional<constrain::Source> constraint_of(const GenerateOptions& options);
+
 struct SamplingChoice {
   SamplingConfig config;
   std::vector<std::string> from_checkpoint;  ///< Names of the values that generation_config.json gave.
@@ -46,7 +52,8 @@ SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefau
 /// The request to continue `ids`, or, in an encoder–decoder, to write what follows from `ids`, which the encoder reads:
 /// there the prompt is the start symbol, followed by the prefix. If the caller wants to sample, or sets `beam`, the
 /// checkpoint's beams do not apply. `from_checkpoint` receives the names of the values of SamplingChoice. Throws
-/// BadInput for options that contradict each other or do not fit the model.
+/// BadInput for options that contradict each other or do not fit the model, and
+/// what Constraint throws.
 GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
                              std::vector<std::string>* from_checkpoint = nullptr);
 

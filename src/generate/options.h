@@ -46,7 +46,17 @@ struct GenerateOptions {
   /// State files (checkpoint/state_file.h): the text continues the one that `state` has read; `save_state` is written
   /// after the last id that was read. Only the program reads these.
   std::optional<std::string> state{}, save_state{};
-  std::optional<std::uint64_t> seed{};  ///< The same seed gives the same tokens, on any machine; absent: 0.
+  /// A constraint on the answer, at most one: a JSON Schema as JSON text, any JSON object, a regex that the whole
+  /// answer matches, a list of texts of which it is one, a grammar in GBNF (docs/constraints.md).
+  std::optional<std::string> schema{};
+  bool json_object = false;
+  std::optional<std::string> regex{};
+  std::vector<std::string> choice{};
+  std::optional<std::string> grammar{};
+  std::optional<std::string> whitespace{};  ///< "none": none between the parts of JSON.
+  bool no_must_finish = false;              ///< The answer may be cut off by max_tokens.
+  bool fast_forward = false;                ///< Text that must follow is not drawn token by token.
+  std::optional<std::uint64_t> seed{};      ///< The same seed gives the same tokens, on any machine; absent: 0.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
   std::function<void(const std::string& text)> on_text{};
@@ -116,6 +126,7 @@ enum OfferedIn : unsigned {
   kInServer = 64
 };
 constexpr unsigned kInSearch = kInGenerate | kInTranslate | kInC | kInPython;
+constexpr unsigned kInAnswer = kInGenerate | kInChat | kInC | kInPython;
 constexpr unsigned kInSampling = kInGenerate | kInChat | kInSet | kInC | kInPython | kInServer;
 
 struct OptionRow {
@@ -135,6 +146,7 @@ struct OptionRow {
   std::variant<std::monostate, std::optional<int> SamplingOverrides::*, std::optional<double> SamplingOverrides::*>
       stored{};
   bool is_rare = false;                      ///< Values are shown only if they differ from the default.
+  bool is_file = false;                      ///< The program reads the value from a file.
   const char* in_chat = "";                  ///< The help of chat, if it differs.
   std::vector<std::string> names{};          ///< The texts that are allowed, if not all.
   const char* field = "";                    ///< The field of the server, if its name differs,
@@ -305,6 +317,39 @@ inline const std::vector<OptionRow>& option_rows() {
        .in = kInGenerate | kInC | kInPython,
        .about = "With --json: add the log-probability of each token and of the N most likely ones",
        .range = {0, 1 << 20}},
+      {.name = "schema",
+       .place = &O::schema,
+       .in = kInAnswer,
+       .about = "The answer is JSON that this JSON Schema describes",
+       .is_file = true},
+      {.name = "json_object", .place = &O::json_object, .in = kInAnswer, .about = "The answer is a JSON object"},
+      {.name = "regex",
+       .place = &O::regex,
+       .in = kInAnswer | kInServer,
+       .about = "The answer is a text that this regex matches as a whole"},
+      {.name = "choice",
+       .place = &O::choice,
+       .in = kInAnswer | kInServer,
+       .about = "The answer is one of the texts in this file: a JSON list, or one a line",
+       .is_file = true},
+      {.name = "grammar",
+       .place = &O::grammar,
+       .in = kInAnswer | kInServer,
+       .about = "The answer is a text of this GBNF grammar",
+       .is_file = true},
+      {.name = "whitespace",
+       .place = &O::whitespace,
+       .in = kInAnswer | kInServer,
+       .about = "none: no white space between the parts of JSON",
+       .names = {"none"}},
+      {.name = "no_must_finish",
+       .place = &O::no_must_finish,
+       .in = kInAnswer,
+       .about = "--max-tokens may cut an answer off"},
+      {.name = "fast_forward",
+       .place = &O::fast_forward,
+       .in = kInAnswer | kInServer,
+       .about = "Do not draw text that must follow token by token"},
       {.name = "chunk",
        .place = &O::chunk,
        .in = kInGenerate,

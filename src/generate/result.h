@@ -19,6 +19,8 @@ struct TokenReport {
   std::int32_t id = 0;
   double logprob = 0;             ///< Natural logarithm.
   std::vector<TokenLogprob> top;  ///< The n_logprobs most likely tokens.
+  /// Under a constraint: the probability, in the same distribution, of all tokens that it excluded here.
+  std::optional<double> removed{};
 };
 
 /// A text that a search has found.

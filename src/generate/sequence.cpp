@@ -103,6 +103,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
       text_(request_.stop_strings, request_.shows_stop, tokenizer_ != nullptr && tokenizer_->cleans_up()) {
   check(context, request_);
   branches_.push_back(first_branch());
+  if (request_.answer.constraint != nullptr) branches_.front().answer.emplace(request_.answer);
   const std::int32_t last = request_.prompt.back();
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
   if (continues) before_text_ = last;
@@ -119,6 +120,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   const std::int64_t capacity = branches_.front().cache->capacity() - branches_.front().first;
   const std::int64_t room = capacity + 1 - static_cast<std::int64_t>(request_.prompt.size());
   request_.max_tokens = std::min(request_.max_tokens, room);
+  check_answer();
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
 }
 
@@ -142,17 +144,49 @@ TextSoFar Sequence::text_of(const Branch& branch) const {
           request_.stop_ids, request_.source.empty() ? request_.prompt : request_.source};
 }
 
-TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits) const {
+TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits,
+                                const std::optional<AllowedTokens>& allowed) const {
   if (!wants_logprobs()) return {id, 0, {}};
-  return {id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
+  TokenReport own{id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
+  if (allowed) own.removed = removed_probability(*allowed, logits);
+  return own;
+}
+
+/// Throws BadInput if there are too few tokens for any answer.
+void Sequence::check_answer() const {
+  const AnswerConstraint& answer = request_.answer;
+  if (answer.constraint == nullptr || !answer.must_finish) return;
+  if (answer.constraint->shortest() <= request_.max_tokens) return;
+  throw BadInput("max_tokens", "the shortest answer has {} bytes, and there are {} tokens for it",
+                 answer.constraint->shortest(), request_.max_tokens);
+}
+
+/// Whether the next token is not the model's choice, but the language that the text begins with.
+bool Sequence::is_forced(const Branch& branch) const { return request_.rules.forced_first && branch.ids.size() == 1; }
+
+std::optional<AllowedTokens> Sequence::allowed_after(Branch& branch) const {
+  if (!branch.answer || is_forced(branch)) return std::nullopt;
+  const auto n_written = std::ssize(branch.ids) - std::ssize(request_.prompt);
+  const std::int64_t n_forced = request_.rules.forced_last ? 1 : 0;
+  return branch.answer->allowed(std::max<std::int64_t>(1, request_.max_tokens - n_written - n_forced),
+                                request_.stop_ids);
 }
 
 std::int64_t Sequence::first_row() const {
+  if (!forced_.empty() && (wants_logprobs() || taps_head_))
+    return std::ssize(branches_.front().ids) - std::ssize(forced_) - 1;
   const bool takes_rows = n_new() == 0 && (request_.wants_prompt_logprobs || receives_hidden() || taps_head_);
   return takes_rows ? next_row_ : std::ssize(branches_.front().ids);
 }
 
 void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> logits) {
+  const std::int64_t n_before = std::ssize(branches_.front().ids) - std::ssize(forced_) - 1;
+  if (!forced_.empty()) {
+    if (position < n_before) return;
+    Forced& own = forced_[static_cast<std::size_t>(position - n_before)];
+    own.token = report_of(own.token.id, logits, own.allowed);
+    return;
+  }
   if (!request_.wants_prompt_logprobs || position < request_.first_prompt_logprob) return;
   result_.prompt_logprobs[static_cast<std::size_t>(position - request_.first_prompt_logprob)] =
       report_of(request_.prompt[static_cast<std::size_t>(position + 1)], logits);
@@ -192,6 +226,7 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
   }
   const std::span<float> scores = sampler.scores(logits.size());
   log_softmax(*context_.kernels, logits, scores);
+  if (const std::optional<AllowedTokens> allowed = allowed_after(branch)) exclude_others(*allowed, scores);
   apply_before_penalty(request_.rules, text_of(branch), scores);
   penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, scores);
   if (applies(request_.rules, text_of(branch))) apply(request_.rules, text_of(branch), scores);
@@ -201,21 +236,30 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
                  branch.extensions);
 }
 
-void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sampler) {
-  std::span<const float> scores = logits;
-  std::optional<SamplingConfig> unpenalized;
-  if (applies(request_.rules, text_of(branch))) {
-    const std::span<float> changed = sampler.scores(logits.size());
-    std::copy(logits.begin(), logits.end(), changed.begin());
-    if (request_.rules.surround_penalty()) {
-      apply_before_penalty(request_.rules, text_of(branch), changed);
-      penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, changed);
-      unpenalized = request_.sampling;
-      unpenalized->repeat_penalty = 1;
-    }
-    apply(request_.rules, text_of(branch), changed);
-    scores = changed;
+/// The logits without what the constraint and the rules exclude. `unpenalized` is set if they have been penalized.
+std::span<const float> Sequence::scores_of(const Branch& branch, const std::optional<AllowedTokens>& allowed,
+                                           std::span<const float> logits, Sampler& sampler,
+                                           std::optional<SamplingConfig>& unpenalized) const {
+  const TextSoFar text = text_of(branch);
+  if (!allowed && !applies(request_.rules, text)) return logits;
+  const std::span<float> changed = sampler.scores(logits.size());
+  std::copy(logits.begin(), logits.end(), changed.begin());
+  if (allowed) exclude_others(*allowed, changed);
+  if (request_.rules.surround_penalty()) {
+    apply_before_penalty(request_.rules, text, changed);
+    penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, changed);
+    unpenalized = request_.sampling;
+    unpenalized->repeat_penalty = 1;
   }
+  if (applies(request_.rules, text)) apply(request_.rules, text, changed);
+  return changed;
+}
+
+void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sampler) {
+  if (report_forced()) return finish(FinishReason::stop);
+  const std::optional<AllowedTokens> allowed = allowed_after(branch);
+  std::optional<SamplingConfig> unpenalized;
+  const std::span<const float> scores = scores_of(branch, allowed, logits, sampler, unpenalized);
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
   const SamplingConfig& sampling = unpenalized ? *unpenalized : request_.sampling;
   const std::int32_t id = sampler.sample(scores, branch.ids, sampling, key, result_.ids.size());
@@ -224,20 +268,48 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
     sum_ += own - log_normalizer(*context_.kernels, logits);
   }
   if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
-    result_.stop_token = report_of(id, logits);
+    result_.stop_token = report_of(id, logits, allowed);
     if (request_.shows_stop) show_token(id);
     return finish(FinishReason::stop);
   }
-  report.token = report_of(id, logits);
-  if (wants_logprobs()) result_.logprobs.push_back(*report.token);
-  result_.ids.push_back(id);
+  report_token(report_of(id, logits, allowed));
   branch.ids.push_back(id);
-  show_token(id);
-  if (text_.stopped()) {
+  if (allowed) branch.answer->append(id);
+  if (text_.stopped() || (branch.answer && branch.answer->must_end())) {
     finish(FinishReason::stop);
-  } else if (static_cast<std::int64_t>(result_.ids.size()) == request_.max_tokens) {
-    finish(FinishReason::length);
+  } else if (std::ssize(result_.ids) == request_.max_tokens) {
+    finish(branch.answer && branch.answer->is_complete() ? FinishReason::stop : FinishReason::length);
+  } else if (allowed) {
+    take_forced(branch);
   }
+}
+
+/// Adds the tokens that have no choice after the last one. Where rules have a say, they are drawn.
+void Sequence::take_forced(Branch& branch) {
+  if (request_.wants_score || applies(request_.rules, text_of(branch))) return;
+  const std::int64_t left = request_.max_tokens - std::ssize(result_.ids);
+  std::vector<AllowedTokens> allowed;
+  const std::vector<std::int32_t> ids = branch.answer->take_forced(left, request_.stop_ids, left - 1, allowed);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    branch.ids.push_back(ids[i]);
+    forced_.push_back({{ids[i], 0, {}}, std::move(allowed[i])});
+  }
+}
+
+/// Returns whether the text has ended in one of them, by a stop string.
+bool Sequence::report_forced() {
+  for (const Forced& own : std::exchange(forced_, {})) {
+    report_token(own.token);
+    if (text_.stopped()) return true;
+  }
+  return false;
+}
+
+void Sequence::report_token(const TokenReport& token) {
+  report.tokens.push_back(token);
+  if (wants_logprobs()) result_.logprobs.push_back(token);
+  result_.ids.push_back(token.id);
+  show_token(token.id);
 }
 
 void Sequence::finish_step() {
@@ -258,7 +330,8 @@ void Sequence::finish_step() {
     if (is_taken[parent]) copied.push_back(next.size());
     std::vector<std::int32_t> ids = branches_[parent].ids;
     ids.push_back(beam.id);
-    next.push_back({branches_[parent].cache, std::move(ids), branches_[parent].first});
+    next.push_back({branches_[parent].cache, std::move(ids), branches_[parent].first, {}, branches_[parent].answer});
+    if (next.back().answer && !is_forced(branches_[parent])) next.back().answer->append(beam.id);
     is_taken[parent] = true;
   }
   std::size_t spare = 0;
@@ -297,13 +370,23 @@ void Sequence::finish(FinishReason reason) {
   report.result = std::move(result_);
 }
 
+/// Whether new tokens are an answer that the constraint permits.
+bool Sequence::is_answer(std::span<const std::int32_t> ids) const {
+  if (request_.answer.constraint == nullptr) return false;
+  ConstrainedText text(request_.answer);
+  for (std::size_t i = request_.rules.forced_first && request_.prompt.size() == 1 ? 1 : 0; i < ids.size(); ++i) {
+    text.append(ids[i]);
+  }
+  return text.is_complete();
+}
+
 void Sequence::finish_beams() {
   for (const Hypothesis& hypothesis : search_->hypotheses()) {
     result_.hypotheses.push_back({hypothesis.ids, text_of(hypothesis.ids), hypothesis.score});
     if (result_.hypotheses.size() > 1) continue;
     result_.ids = hypothesis.ids;
     result_.score = hypothesis.score;
-    result_.finish_reason = hypothesis.stopped ? FinishReason::stop : FinishReason::length;
+    result_.finish_reason = hypothesis.stopped || is_answer(hypothesis.ids) ? FinishReason::stop : FinishReason::length;
     report.text = result_.text = result_.hypotheses.front().text;
   }
   report.result = std::move(result_);

@@ -20,6 +20,7 @@ struct Branch {
   std::vector<std::int32_t> ids;        ///< Prompt and new tokens, of which the cache holds all but those to feed next.
   std::int64_t first = 0;               ///< The position of ids[0]: the cache began with so many tokens.
   std::vector<Extension> extensions{};  ///< Of a beam, from the last logits.
+  std::optional<ConstrainedText> answer{};  ///< The new tokens, if the request has a constraint.
 
   std::int64_t n_fed() const { return cache->length() - first; }  ///< Of the ids.
 };
@@ -105,12 +106,23 @@ class Sequence {
   std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
   std::string text_of(std::span<const std::int32_t> ids) const;
   bool wants_logprobs() const { return request_.wants_logprobs || request_.n_logprobs > 0; }
-  TokenReport report_of(std::int32_t id, std::span<const float> logits) const;
+  TokenReport report_of(std::int32_t id, std::span<const float> logits,
+                        const std::optional<AllowedTokens>& allowed = {}) const;
+  void check_answer() const;
+  bool is_forced(const Branch& branch) const;
+  std::optional<AllowedTokens> allowed_after(Branch& branch) const;
+  std::span<const float> scores_of(const Branch& branch, const std::optional<AllowedTokens>& allowed,
+                                   std::span<const float> logits, Sampler& sampler,
+                                   std::optional<SamplingConfig>& unpenalized) const;
   void choose(Branch& branch, std::span<const float> logits, Sampler& sampler);
   void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
+  void take_forced(Branch& branch);
+  bool report_forced();
+  void report_token(const TokenReport& token);
   void show_token(std::int32_t id);
   void show(const std::string& text);
   void finish(FinishReason reason);
+  bool is_answer(std::span<const std::int32_t> ids) const;
   void finish_beams();
 
   GenerateContext context_;
@@ -125,6 +137,13 @@ class Sequence {
   std::optional<std::int32_t> before_text_;  // the token before the first one of the text
   std::optional<Detokenizer> detokenizer_;
   TextStream text_;
+  /// Tokens after the last one drawn, which had no choice. They are reported with the next one that is drawn, after
+  /// their rows have been read.
+  struct Forced {
+    TokenReport token;
+    AllowedTokens allowed;
+  };
+  std::vector<Forced> forced_;
   GenerateResult result_;
   double sum_ = 0;  // Σ log p of the new tokens, if the request wants a score
 };

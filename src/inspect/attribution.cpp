@@ -45,9 +45,9 @@ class PositionValues {
 SiteEdit zeroed(const SiteId& site) {
   return {site, [](const Tensor& own, std::int64_t) { std::fill_n(own.data, own.count(), 0.0f); }};
 }
-SiteEdit zeroed_head(const SiteId& z, std::int64_t head) {
-  return {z, [head](const Tensor& own, std::int64_t) {
-            const std::int64_t n = own.shape[2];
+SiteEdit zeroed_head(const SiteId& z, std::int64_t n_heads, std::int64_t head) {
+  return {z, [n_heads, head](const Tensor& own, std::int64_t) {
+            const std::int64_t n = own.row_size() / n_heads;
             for (std::int64_t t = 0; t < own.rows(); ++t) std::fill_n(own.row(t) + head * n, n, 0.0f);
           }};
 }
@@ -84,20 +84,16 @@ void add_to(Vector& to, const Vector& from) {
 struct Branch {
   std::string name;  ///< `blocks.3.attn`
   BlockSite at;
-  Site out;                          ///< What it adds to the stream.
-  const LinearParams* wo = nullptr;  ///< Of its heads; null: it has none.
+  Site out;  ///< What it adds to the stream.
+  std::optional<HeadOutputs> heads;
   const SublayerNorms* norms;
   const SublayerNormParams* norm_params;
   NormSite post, sum;
   float factor = 1;
 };
 
-/// The output projection of the sublayer's heads; null: it has none.
-const LinearParams* output_of_heads(const Sublayer& sublayer, const SublayerParams& w) {
-  return visit_sublayer(sublayer, w, [](const auto& kind, const auto& params) -> const LinearParams* {
-    if constexpr (std::is_base_of_v<AttendConfig, std::decay_t<decltype(kind)>>) return &params.wo;
-    return nullptr;
-  });
+std::optional<HeadOutputs> heads_of(const Sublayer& sublayer, const SublayerParams& w) {
+  return visit_sublayer(sublayer, w, [](const auto& kind, const auto& params) { return head_outputs(kind, params); });
 }
 
 std::vector<Branch> branches_of(const Model& model) {
@@ -112,7 +108,7 @@ std::vector<Branch> branches_of(const Model& model) {
       const BlockSite at{static_cast<int>(layer), config.stack(), names.is_cross};
       const std::string resid = name_of(BlockSite{at.layer, at.stack}(Site::resid_pre));
       const std::string name = resid.substr(0, resid.rfind('.') + 1) + std::string(names.prefix);
-      all.push_back({name, at, names.out, output_of_heads(c, w), &c.norms, &w.norms, at(names.post),
+      all.push_back({name, at, names.out, heads_of(c, w), &c.norms, &w.norms, at(names.post),
                      at(sum_sites(block, i).norm), c.scale});
     }
   }
@@ -122,20 +118,20 @@ std::vector<Branch> branches_of(const Model& model) {
 /// The divisor of a norm at the position.
 double divisor(const PositionValues& values, const NormSite& at) { return values[at.scale].front(); }
 
-/// What the heads of an attention sublayer write, and its bias, through the norm after it.
-std::vector<Part> heads_of(const Branch& s, const PositionValues& values, std::size_t d) {
-  const Vector& results = values[s.at(AttentionSite::result)];
+/// What the heads of a sublayer write, and its bias, through the norm after it.
+std::vector<Part> parts_of_heads(const Branch& s, const PositionValues& values, std::size_t d) {
+  const Vector& results = values[s.at(s.heads->gate.value_or(s.heads->z))];
   std::vector<Part> parts;
   for (std::size_t h = 0; h < results.size() / d; ++h) {
     const auto begin = results.begin() + static_cast<std::ptrdiff_t>(h * d);
     parts.push_back({s.name + ".head." + std::to_string(h), Vector(begin, begin + static_cast<std::ptrdiff_t>(d))});
-    parts.back().ablation.push_back(zeroed_head(s.at(AttentionSite::z), static_cast<std::int64_t>(h)));
+    parts.back().ablation.push_back(zeroed_head(s.at(s.heads->z), s.heads->n_heads, static_cast<std::int64_t>(h)));
   }
-  const Param& bias = s.wo->bias;
+  const Param& bias = s.heads->wo.bias;
   Part all_biases{s.name + ".bias", {}};
   if (bias.present()) {
     all_biases.vector = floats_of(bias.view, 0);
-    all_biases.ablation.push_back(without_bias(s.at(AttentionSite::attn_proj), bias));
+    all_biases.ablation.push_back(without_bias(s.at(s.heads->proj_out), bias));
     parts.push_back(all_biases);
   }
   if (s.norms->post) apply_norm(*s.norms->post, s.norm_params->post, divisor(values, s.post), parts);
@@ -173,12 +169,6 @@ std::vector<Part> embedding_of(const Model& model, const PositionValues& values)
   return parts;
 }
 
-/// Whether what the heads of a layer's own attention write is z times a gate.
-bool is_gated(const Model& model, const BlockSite& at) {
-  const AttentionConfig* const attention = attention_of(model.config(), static_cast<std::size_t>(at.layer));
-  return attention != nullptr && attention->out_gate && !at.cross;
-}
-
 /// The sites whose values make up the attribution.
 std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   const ModelConfig& config = model.config();
@@ -186,9 +176,9 @@ std::vector<SiteId> sites_of(const Model& model, bool by_head) {
   std::vector<SiteId> sites = {top(Site::embed), top(Site::type_embed), top(Site::pos_embed), top(norms::embed).scale,
                                top(norms::final).scale};
   for (const Branch& s : branches_of(model)) {
-    const bool splits = by_head && s.wo != nullptr;
-    sites.push_back(s.at(splits ? AttentionSite::z : s.out));
-    if (splits && is_gated(model, s.at)) sites.push_back(s.at(AttentionSite::gate));
+    const bool splits = by_head && s.heads.has_value();
+    sites.push_back(s.at(splits ? s.heads->z : s.out));
+    if (splits && s.heads->gate) sites.push_back(s.at(*s.heads->gate));
     if (splits && s.norms->post) sites.push_back(s.post.scale);
     if (s.norms->sum) sites.push_back(s.sum.scale);
   }
@@ -215,29 +205,37 @@ const Param& unembedding(const Model& model) {
   return model.config().head.tied ? model.params().embed : model.params().unembed.weight;
 }
 
+/// The heads that write what is at a site of a block.
+std::optional<HeadOutputs> heads_at(const Model& model, const SiteId& id) {
+  if (id.layer < 0) return {};
+  const auto layer = static_cast<std::size_t>(id.layer);
+  const std::vector<Sublayer>& sublayers = model.config().blocks[layer].sublayers;
+  for (std::size_t i = 0; i < sublayers.size(); ++i) {
+    const std::optional<HeadOutputs> heads = heads_of(sublayers[i], model.params().blocks[layer].sublayers[i]);
+    const bool is_own = heads && (id.site == heads->z || id.site == heads->gate);
+    if (is_own && names_of(sublayers[i]).is_cross == id.cross) return heads;
+  }
+  return {};
+}
+
 /// Adds the row of the value at a site to `values`; of z, or of the gate that follows it, what each head writes.
 void add_row(const Model& model, Pass& pass, std::int64_t position, const SiteId& id, const Tensor& row,
              PositionValues& values) {
   if (id.site == Site::unembed_in) return add_rounding(pass, unembedding(model), id, row, values);
-  const BlockSite at{id.layer, id.stack, id.cross};
-  const bool is_gate = id.site == AttentionSite::gate;
-  if (!is_gate && (id.site != AttentionSite::z || is_gated(model, at))) return values.add(id, row);
+  const std::optional<HeadOutputs> heads = heads_at(model, id);
+  const bool is_last = heads && id.site == heads->gate.value_or(heads->z);
+  if (!is_last) return values.add(id, row);
   const std::vector<std::int64_t> number = {position};
   const Exchanged<RowsOfValue> rows(pass.rows, {id.stack, number});
   const ArenaScope scope(pass.arena);
-  const auto layer = static_cast<std::size_t>(id.layer);
   Tensor of_heads = row;
-  if (is_gate) {
-    const Vector& z = values[at(AttentionSite::z)];
+  if (heads->gate) {
+    const Vector& z = values[BlockSite{id.layer, id.stack, id.cross}(heads->z)];
     of_heads = pass.tensor(row.shape);
     for (std::size_t i = 0; i < z.size(); ++i) of_heads.data[i] = static_cast<float>(z[i]) * row.data[i];
   }
-  const std::vector<Sublayer>& sublayers = model.config().blocks[layer].sublayers;
-  for (std::size_t i = 0; i < sublayers.size(); ++i) {
-    const LinearParams* const wo = output_of_heads(sublayers[i], model.params().blocks[layer].sublayers[i]);
-    if (wo == nullptr || names_of(sublayers[i]).is_cross != id.cross) continue;
-    values.add(at(AttentionSite::result), heads_out(pass, *wo, of_heads));
-  }
+  const Shape by_head{1, heads->n_heads, row.count() / heads->n_heads};
+  values.add(id, heads_out(pass, heads->wo, of_heads.reshaped(by_head)));
 }
 
 /// Runs the text once and reads the values at `position`.
@@ -286,8 +284,9 @@ std::vector<Part> parts_of(const Model& model, const PositionValues& values, boo
   std::vector<Part> parts = embedding_of(model, values);
   const std::vector<Branch> branches = branches_of(model);
   for (const Branch& s : branches) {
-    if (by_head && s.wo != nullptr) {
-      for (Part& part : heads_of(s, values, static_cast<std::size_t>(config.d_model))) parts.push_back(std::move(part));
+    if (by_head && s.heads) {
+      for (Part& part : parts_of_heads(s, values, static_cast<std::size_t>(config.d_model)))
+        parts.push_back(std::move(part));
     } else {
       parts.push_back({s.name, values[s.at(s.out)], {zeroed(s.at(s.out))}});
     }

@@ -34,7 +34,7 @@ struct AttributionOptions {
   std::int32_t token = 0;
   std::optional<std::int32_t> against{};  ///< Subtracts the logit of this token.
   std::int64_t position = -1;             ///< From the end if negative.
-  bool by_head = false;                   ///< The heads and the bias of attention instead of its output.
+  bool by_head = false;  ///< The heads and the bias of a sublayer that has heads instead of its output.
   bool ablate = false;
 };
 

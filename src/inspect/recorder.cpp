@@ -160,6 +160,10 @@ void Recorder::visit_step(Pass&, const SiteId& id, const Tensor& value, std::int
   }
 }
 
+void Recorder::meet(const SiteId& id) {
+  for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
+}
+
 /// A dry run has no steps, so it checks the writes here.
 void Recorder::visit_steps(Pass& pass, const SiteId& id, const Tensor& value) {
   for (std::size_t i = 0; i < writes_.size() && pass.shapes_only; ++i) {
@@ -168,8 +172,14 @@ void Recorder::visit_steps(Pass& pass, const SiteId& id, const Tensor& value) {
     if (!info(id.site).in_expert()) apply(writes_[i], id, value, {});  // how many tokens choose an expert is not known
   }
   if (!selection_.contains(id) || pass.training.recomputing) return;
-  for (std::size_t i = 0; i < globs_.size(); ++i) glob_met_[i] = glob_met_[i] || matches(globs_[i], id);
+  meet(id);
   if (receive_) receive_(id, value);
+}
+
+void Recorder::visit_rows(Pass&, const SiteId& id, const Tensor& rows) {
+  if (!selection_.contains(id)) return;
+  meet(id);
+  receive_rows_(id, rows);
 }
 
 std::optional<SiteId> Recorder::last_wanted() const { return last_; }

@@ -73,6 +73,17 @@ class Recorder : public Taps {
   void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
   std::optional<SiteId> last_wanted() const override;
 
+  /// Large values that a pass computes for the taps alone (Taps::wanted_rows) are computed for these rows only, and go to
+  /// this receiver; not those that are written.
+  void receive_rows(WantedRows rows, Receive receive) {
+    rows_ = rows;
+    receive_rows_ = std::move(receive);
+  }
+  std::optional<WantedRows> wanted_rows(const SiteId& id) const override {
+    return written_.contains(id) ? std::nullopt : rows_;
+  }
+  void visit_rows(Pass& pass, const SiteId& id, const Tensor& rows) override;
+
   /// The receiver gets what a pass may divide (Taps::takes_groups) in groups of rows.
   void receive_groups() { takes_groups_ = true; }
   bool takes_groups(const SiteId& id) const override { return takes_groups_ && !written_.contains(id); }
@@ -89,11 +100,14 @@ class Recorder : public Taps {
   void check_writes_met(bool but_experts = false) const;
 
  private:
+  void meet(const SiteId& id);
+
   std::vector<std::string> globs_;
   std::vector<SiteWrite> writes_;
   SiteSelection selection_;
   SiteSelection written_;
-  Receive receive_, receive_gradient_;
+  Receive receive_, receive_gradient_, receive_rows_;
+  std::optional<WantedRows> rows_;
   SiteId last_;  // the last site of either
   bool takes_groups_ = false;
   std::vector<bool> glob_met_, write_met_;

@@ -64,6 +64,10 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
 void add_lens_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// heads.*; NaN where a layer has fewer heads, and for means over no query.
 void add_head_values(const GenerateContext& context, const Recording& r, LookData& data);
+/// states.* of layers with a recurrence, of a run with the changes `writes`; nothing for a text whose states are too
+/// large.
+void add_state_values(const GenerateContext& context, const Recording& r, std::span<const SiteWrite> writes,
+                      LookData& data);
 /// attribution.*, for the most likely token after the followed position. Throws Unsupported as attribute() does.
 void add_attribution_values(const GenerateContext& context, const Recording& r, LookData& data);
 /// patch.*, for the most likely token after the text, with values of the text in the run of `corrupted`.

@@ -137,6 +137,7 @@ void add_values_of_run(const LookSubject& subject, const LookOptions& o, const L
   add_sites(r, plan, look.data);
   add_lens_values(subject.context, r, look.data);
   add_head_values(subject.context, r, look.data);
+  add_state_values(subject.context, r, writes, look.data);
   try {
     add_attribution_values(subject.context, r, look.data);
   } catch (const Unsupported&) {

@@ -32,25 +32,37 @@ class EffectiveAttention {
   /// Those of M: of elements, every lane has its own decays.
   std::int64_t heads() const { return of_lanes_ ? shape_.lanes : shape_.heads; }
 
-  /// Columns [first, first + kMapColumns) of one head of a segment's M, `[T, H, T]`. The rows before them are 0.
-  void fill(const Segment& s, std::int64_t head, std::int64_t first, const Tensor& to, float* scratch) const {
+  /// Columns [first, first + kMapColumns) of one head of rows of a segment's M, `[rows, H, T]`. Those of earlier tokens
+  /// are 0.
+  void fill(const Segment& s, WantedRows rows, std::int64_t head, std::int64_t first, const Tensor& to,
+            float* scratch) const {
     const std::int64_t n = std::min<std::int64_t>(kMapColumns, s.length - first), stride = to.row_size();
     float *const state = scratch, *const units = state + shape_.rows * kMapColumns,
-                 *const zeros = units + n * kMapColumns;
+                 *const zeros = units + n * kMapColumns, *const unseen = zeros + kMapColumns;
     std::fill_n(scratch, shape_.rows * kMapColumns + (n + 1) * kMapColumns, 0.0f);
     for (std::int64_t j = 0; j < n; ++j) {
       const float step = steps_.data == nullptr ? 1.0f : steps_.row(s.first_row + first + j)[head];
       units[j * kMapColumns + j] = step;
     }
     float* const m = to.data + head * s.length + first;
-    for (std::int64_t t = 0; t < first; ++t) std::fill_n(m + t * stride, n, 0.0f);
-    StateScan scan = operands(s.first_row + first, head);
-    scan.tokens = n;
-    scan.values = {units, kMapColumns};
-    p_.kernels.states.scan(scan, static_cast<int>(n), state, m + first * stride, stride);
-    scan = scan.from(n, s.length - first - n);
-    scan.values = {zeros, 0};
-    p_.kernels.states.scan(scan, static_cast<int>(n), state, m + (first + n) * stride, stride);
+    for (std::int64_t t = rows.first; t < std::min(first, rows.end); ++t) {
+      std::fill_n(m + (t - rows.first) * stride, n, 0.0f);
+    }
+    const StateScan all = operands(s.first_row, head);
+    const auto scan = [&](std::int64_t begin, std::int64_t end, TokenVectors values, float* out, std::int64_t step) {
+      if (begin >= end) return;
+      StateScan part = all.from(begin, end - begin);
+      part.values = values;
+      p_.kernels.states.scan(part, static_cast<int>(n), state, out, step);
+    };
+    /// The rows before those that are wanted are computed, but not kept.
+    const auto scan_rows = [&](std::int64_t begin, std::int64_t end, const float* values, std::int64_t step) {
+      const std::int64_t middle = std::clamp(rows.first, begin, end), last = std::clamp(rows.end, middle, end);
+      scan(begin, middle, {values, step}, unseen, 0);
+      scan(middle, last, {values + (middle - begin) * step, step}, m + (middle - rows.first) * stride, stride);
+    };
+    scan_rows(first, first + n, units, kMapColumns);
+    scan_rows(first + n, s.length, zeros, 0);
   }
 
  private:
@@ -94,6 +106,17 @@ class EffectiveAttention {
   Tensor rates_, decays_, decayed_keys_;
 };
 
+/// Columns of all heads of a segment's M, by all threads.
+void fill(Pass& p, const EffectiveAttention& m, const Segment& s, WantedRows rows, const Tensor& to) {
+  const std::int64_t blocks = (s.length + kMapColumns - 1) / kMapColumns;
+  p.parallel_for(m.heads() * blocks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      p.check_interrupt();
+      m.fill(s, rows, b / blocks, b % blocks * kMapColumns, to, p.scratch(thread));
+    }
+  });
+}
+
 void show_map(Pass& p, const SiteId& id, const Tensor& value) {
   if (p.is_taped()) p.record(OpKind::effective_attention, std::initializer_list<Tensor>{}, value, [] {});
   const Tensor seen = p.tap(id, value);
@@ -120,15 +143,15 @@ void show_effective_attention(Pass& p, BlockSite at, Site site, const StateShape
     if (!joins && !p.wants(at(site, i))) continue;
     const PassScope of_segment(p);
     const Segment& s = segments[static_cast<std::size_t>(i)];
+    if (const std::optional<WantedRows> rows = joins ? std::nullopt : p.wanted_rows(at(site, i))) {
+      const Tensor some = p.tensor({rows->end - rows->first, m.heads(), s.length});
+      fill(p, m, s, *rows, some);
+      p.taps->visit_rows(p, at(site, i), some);
+      continue;
+    }
     const Shape own{s.length, m.heads(), s.length};
     const Tensor value = joins ? Tensor{all.row(i), own} : p.tensor(own);
-    const std::int64_t blocks = (s.length + kMapColumns - 1) / kMapColumns;
-    p.parallel_for(m.heads() * blocks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
-      for (std::int64_t b = begin; b < end; ++b) {
-        p.check_interrupt();
-        m.fill(s, b / blocks, b % blocks * kMapColumns, value, p.scratch(thread));
-      }
-    });
+    fill(p, m, s, {0, s.length}, value);
     if (!joins) show_map(p, at(site, i), value);
   }
   if (joins) show_map(p, at(site), all);

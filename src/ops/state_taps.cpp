@@ -11,6 +11,10 @@ namespace {
 constexpr std::int64_t kStateRow = StateKernels::kLanes;
 constexpr float kNoDecay = 1.0f;
 
+std::int64_t number_of_rows(const std::optional<WantedRows>& rows, std::int64_t all) {
+  return rows ? rows->end - rows->first : all;
+}
+
 bool same_bits_of(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 }  // namespace
@@ -56,7 +60,9 @@ TappedStates::TappedStates(Pass& p, BlockSite at, const StateShape& shape, const
       sites_(sites),
       run_(p, at, shape, in, number, false),
       layout_{shape.heads, shape.rows, shape.lanes, sites.lanes_first, shape.decay != StateDecay::element},
-      taps_carry_(p.wants(at(sites.carry))) {}
+      rows_of_states_(p.wanted_rows(at(sites.state))),
+      rows_of_carry_(p.wanted_rows(at(sites.carry))),
+      steps_carry_(p.wants(at(sites.carry)) && !rows_of_carry_) {}
 
 /// What the scan reads, besides the queries.
 std::vector<Tensor> TappedStates::scanned() const {
@@ -69,7 +75,7 @@ std::vector<Tensor> TappedStates::scanned() const {
 Tensor TappedStates::run() {
   if (sites_.write && p_.wants(at_(*sites_.write))) tap_write();
   if (p_.wants(at_(sites_.state)) || (p_.is_taped() && is_rewritten())) {
-    states_ = p_.tensor(layout_.shape(run_.out.rows()));
+    states_ = p_.tensor(layout_.shape(number_of_rows(rows_of_states_, run_.out.rows())));
   }
   scan();
   tap_states();
@@ -85,34 +91,44 @@ Tensor TappedStates::run() {
   return run_.out;
 }
 
-void TappedStates::tap_write() {
+/// k wᵀ of rows of the pass.
+Tensor TappedStates::writes_of(WantedRows rows) const {
   const StateShape& s = run_.shape_;
-  write_ = p_.tensor(layout_.shape(run_.out.rows()));
-  p_.for_rows(write_.rows(), layout_.size(), [&](std::int64_t t) {
+  const Tensor write = p_.tensor(layout_.shape(rows.end - rows.first));
+  p_.for_rows(write.rows(), layout_.size(), [&](std::int64_t i) {
+    const std::int64_t t = rows.first + i;
     for (std::int64_t h = 0; h < s.heads; ++h) {
       const float* const key = run_.in_.keys.row(t) + h / run_.per_group() * s.rows;
       for (std::int64_t l = 0; l < s.lanes; ++l) {
         const float value = run_.in_.values.row(t)[h * s.lanes + l];
-        float* const to = write_.row(t) + (h * s.lanes + l) * s.rows;
+        float* const to = write.row(i) + (h * s.lanes + l) * s.rows;
         p_.kernels.scale(key, s.rows, value, to);
       }
     }
   });
+  return write;
+}
+
+void TappedStates::tap_write() {
+  const SiteId site = at_(*sites_.write);
+  if (const std::optional<WantedRows> rows = p_.wanted_rows(site)) return p_.taps->visit_rows(p_, site, writes_of(*rows));
+  write_ = writes_of({0, run_.out.rows()});
   p_.record(OpKind::state_write, {run_.in_.keys, run_.in_.values}, write_, [self = shared_from_this()] {
     if (self->is_rewritten()) self->write_backward();
   });
-  written_ = p_.tap(at_(*sites_.write), write_);
+  written_ = p_.tap(site, write_);
 }
 
 void TappedStates::scan() {
-  const Shape shape = layout_.shape(run_.out.rows());
-  if (taps_carry_ || p_.is_taped()) carried_ = p_.filled(shape, 0.0f);
-  if (taps_carry_ && p_.is_taped()) {
+  const Shape shape = layout_.shape(number_of_rows(rows_of_carry_, run_.out.rows()));
+  if (rows_of_carry_ || steps_carry_ || p_.is_taped()) carried_ = p_.filled(shape, 0.0f);
+  if (steps_carry_ && p_.is_taped()) {
     carry_factor_ = p_.filled(shape, 1.0f);
     if (p_.taps->wants_gradient(at_(sites_.carry))) carry_gradient_ = p_.tensor(shape);
   }
   for (const Segment& s : run_.segments()) scan_segment(s);
-  if (taps_carry_) p_.taps->visit_steps(p_, at_(sites_.carry), carried_);
+  if (rows_of_carry_) p_.taps->visit_rows(p_, at_(sites_.carry), carried_);
+  if (steps_carry_) p_.taps->visit_steps(p_, at_(sites_.carry), carried_);
 }
 
 void TappedStates::scan_segment(const Segment& s) {
@@ -129,7 +145,7 @@ void TappedStates::scan_segment(const Segment& s) {
         scan_token(s, t, i / blocks, i % blocks * kStateRow, current, p_.scratch(thread));
       }
     });
-    if (!taps_carry_) continue;
+    if (!steps_carry_) continue;
     const std::int64_t row = s.first_row + t;
     p_.tap_step(at_(sites_.carry), carried_, row * layout_.size(), layout_.size(), carry_factor_);
     p_.for_rows(shape.heads, 2 * shape.rows * shape.lanes, [&](std::int64_t head) {
@@ -173,10 +189,16 @@ void TappedStates::scan_token(const Segment& s, std::int64_t t, std::int64_t hea
     if (!same_bits_of(before, written[i])) state[i] = decayed[i] + written[i];
   }
   for (std::int64_t i = 0; i < shape.rows; ++i) std::copy_n(state + i * kStateRow, n, own + i * shape.lanes);
-  for (const Tensor& value : {states_, carried_}) {
-    if (value.data != nullptr) layout_.store(state, kStateRow, head, lane, n, value.row(row));
-  }
+  keep(states_, rows_of_states_, row, state, head, lane, n);
+  keep(carried_, rows_of_carry_, row, state, head, lane, n);
   if (is_changed) read(scan.queries.of(0), n, state, zeros, to);
+}
+
+/// Copies a block of lanes to a row of a value that has all rows of the pass, or `rows`.
+void TappedStates::keep(const Tensor& value, const std::optional<WantedRows>& rows, std::int64_t row,
+                        const float* state, std::int64_t head, std::int64_t lane, int n) const {
+  if (value.data == nullptr || (rows && (row < rows->first || row >= rows->end))) return;
+  layout_.store(state, kStateRow, head, lane, n, value.row(rows ? row - rows->first : row));
 }
 
 /// to = stateᵀ query. The elements of the state stay what they are, but for the sign of a zero.
@@ -192,6 +214,7 @@ void TappedStates::read(const float* query, int n, float* state, const float* ze
 /// Shows the states, and computes the outputs of those that a tap has changed.
 void TappedStates::tap_states() {
   if (states_.data == nullptr) return;
+  if (rows_of_states_) return p_.taps->visit_rows(p_, at_(sites_.state), states_);
   p_.record(OpKind::states, scanned(), states_, [self = shared_from_this()] {
     if (self->reads_apart_) self->scan_backward();
   });

@@ -55,6 +55,9 @@ class TappedStates : public std::enable_shared_from_this<TappedStates> {
   bool is_rewritten() const { return written_.data != write_.data; }
   std::vector<Tensor> scanned() const;
   void tap_write();
+  Tensor writes_of(WantedRows rows) const;
+  void keep(const Tensor& value, const std::optional<WantedRows>& rows, std::int64_t row, const float* state,
+            std::int64_t head, std::int64_t lane, int n) const;
   void scan();
   void scan_segment(const Segment& s);
   void scan_token(const Segment& s, std::int64_t t, std::int64_t head, std::int64_t lane, const Tensor& current,
@@ -71,11 +74,13 @@ class TappedStates : public std::enable_shared_from_this<TappedStates> {
   StateSites sites_;
   StateRun run_;
   StateLayout layout_;
-  Tensor write_, written_;  // before and after the tap
-  Tensor states_, read_;    // the same
-  Tensor carried_;          // after the tap; with a tape also without one
+  Tensor write_, written_;                                    // before and after the tap
+  Tensor states_, read_;                                      // the same
+  Tensor carried_;                                            // after the tap; with a tape also without one
+  std::optional<WantedRows> rows_of_states_, rows_of_carry_;  // if no others are kept
   Tensor carry_factor_, carry_gradient_;
-  bool taps_carry_, reads_apart_ = false;
+  bool steps_carry_;  // the tap may change each before the next token
+  bool reads_apart_ = false;
   Tensor dstates_, dwrite_;  // during the backward
 };
 

@@ -115,6 +115,11 @@ struct Pass : ExecutionContext {
     return wants(id) ? visit(id, value) : value;
   }
 
+  /// The rows that taps want of a value that they do not change; nullopt: they want all, or may change it.
+  std::optional<WantedRows> wanted_rows(const SiteId& id) const {
+    return wants(id) && !is_taped() && !shapes_only ? taps->wanted_rows(id) : std::nullopt;
+  }
+
   /// Passes elements of a value whose rows are computed one after another to the taps, if they want it.
   void tap_step(const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count, const Tensor& factor) {
     if (value.data != nullptr) taps->visit_step(*this, id, value, first, count, factor);

@@ -10,6 +10,11 @@ namespace vitrine {
 
 struct Pass;
 
+/// Rows of a pass: [first, end).
+struct WantedRows {
+  std::int64_t first = 0, end = 0;
+};
+
 /// Receives the values at sites. Its functions are called on the thread that runs the forward.
 class Taps {
  public:
@@ -27,6 +32,11 @@ class Taps {
                           const Tensor& /*factor*/) {}
   /// Called once for such a site, with the complete value.
   virtual void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) { visit(pass, id, value); }
+  /// The rows that the taps want of a value that is large and computed for them alone (a state after every token), and
+  /// do not change; nullopt: all. A pass without a tape computes and keeps only these, and calls visit_rows() instead
+  /// of visit() with `[end − first, …]`.
+  virtual std::optional<WantedRows> wanted_rows(const SiteId&) const { return {}; }
+  virtual void visit_rows(Pass&, const SiteId&, const Tensor& /*rows*/) {}
   /// The last site, in the order of a forward, that the taps may want; nullopt: any site. A pass that has no
   /// other results to compute ends there.
   virtual std::optional<SiteId> last_wanted() const { return {}; }

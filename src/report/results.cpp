@@ -19,6 +19,7 @@ Json logprobs_json(const GenerateResult& result, const Tokenizer* tokenizer) {
     for (const TokenLogprob& t : token.top) top.push_back(entry(t.id, t.logprob));
     Json object = entry(token.id, token.logprob);
     object["top"] = top;
+    if (token.removed) object["removed"] = *token.removed;
     list.push_back(object);
   }
   return list;

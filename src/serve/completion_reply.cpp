@@ -142,7 +142,7 @@ std::vector<Json> CompletionReply::chunks(SequenceStep step) {
   std::vector<Json> all;
   const bool begins = request_.echoes && request_.reports_logprobs && !stream.has_begun;
   if (begins || !step.prompt_logprobs.empty()) all.push_back(prompt_chunk(stream, step));
-  if (step.token || step.result) all.push_back(token_chunk(stream, step));
+  if (!step.tokens.empty() || step.result) all.push_back(token_chunk(stream, step));
   return all;
 }
 
@@ -165,15 +165,14 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   const bool is_first = !std::exchange(stream.has_begun, true);
   if (is_first && !request_.is_chat) text = echo(prompt) + text;
   Json logprobs;
-  if (step.token) {
+  for (const TokenReport& token : step.tokens) {
     ++usage_.completion_tokens;
-    stream.ids.push_back(step.token->id);
-    if (request_.reports_logprobs) {
-      if (!stream.logprobs) stream.logprobs.emplace(logprobs_of(prompt));
-      stream.logprobs->add(*step.token);
-      logprobs = stream.logprobs->take();
-    }
+    stream.ids.push_back(token.id);
+    if (!request_.reports_logprobs) continue;
+    if (!stream.logprobs) stream.logprobs.emplace(logprobs_of(prompt));
+    stream.logprobs->add(token);
   }
+  if (request_.reports_logprobs && !step.tokens.empty()) logprobs = stream.logprobs->take();
   std::optional<FinishReason> reason;
   if (step.result) {
     reason = step.result->finish_reason;
@@ -184,7 +183,9 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   if (step.result && request_.reports_ids) choice["vitrine"] = reports(step.id, stream.ids);
   const bool returns_prompt = request_.returns_ids && std::exchange(stream.has_ids, true) == false;
   if (request_.returns_ids) choice["token_ids"] = Json::array();
-  if (request_.returns_ids && step.token) choice["token_ids"].push_back(step.token->id);
+  for (const TokenReport& token : step.tokens) {
+    if (request_.returns_ids) choice["token_ids"].push_back(token.id);
+  }
   if (returns_prompt && !request_.is_chat) choice["prompt_token_ids"] = prompt.ids;
   Json event = chunk({std::move(choice)});
   if (returns_prompt && request_.is_chat) event["prompt_token_ids"] = prompt.ids;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "generate/read_option.h"
 #include "inspect/text_recorder.h"
+#include "serve/constraint_fields.h"
 #include "serve/foreign_fields.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
@@ -182,14 +183,6 @@ void add_taps(const ServedModel& model, const SiteFields& sites, CompletionReque
   }
 }
 
-void refuse_formats(RequestFields& fields) {
-  if (const Json* const format = fields.find("response_format")) {
-    RequestFields own(*format, "response_format");
-    const std::string type = own.text("type").value_or("");
-    if (type != "text") throw RequestError(kInvalid, "response_format", "expected the type \"text\", got \"{}\"", type);
-  }
-}
-
 /// The number of choices, by OpenAI's name or by llama-server's, and of the sequences from which they are chosen.
 void read_choices(RequestFields& fields, CompletionRequest& request) {
   const auto n = fields.whole<int>("n", 1, kMaxChoices), other = fields.whole<int>("n_cmpl", 1, kMaxChoices);
@@ -202,8 +195,8 @@ void read_choices(RequestFields& fields, CompletionRequest& request) {
 
 /// The fields that both kinds of requests have. `max_tokens`: without the field, and without a choice of the
 /// checkpoint.
-void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t seed, std::int64_t max_tokens,
-                  CompletionRequest& request) {
+void read_options(const ServedModel& model, std::string_view body, RequestFields& fields, std::uint64_t seed,
+                  std::int64_t max_tokens, CompletionRequest& request) {
   request.given = read_rows(fields);
   constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
   const auto own_seed = fields.whole<std::int64_t>("seed", kLowest);
@@ -222,7 +215,8 @@ void read_options(const ServedModel& model, RequestFields& fields, std::uint64_t
   read_streaming(fields, request);
   read_silence(fields, request);
   read_choices(fields, request);
-  refuse_formats(fields);
+  read_constraint(body, fields, request.given);
+  compile_constraint(model, request.given);
   read_foreign(fields, request.is_chat ? kOfChat : kOfCompletion);
 }
 
@@ -264,7 +258,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
   CompletionRequest request;
   request.model = read_model_name(model, fields);
   require_generation(model);
-  read_options(model, fields, seed, kDefaultTokens, request);
+  read_options(model, body, fields, seed, kDefaultTokens, request);
   request.echoes = fields.flag("echo").value_or(false);
   const auto n_logprobs = fields.whole<int>("logprobs", 0, kMaxLogprobs);
   request.reports_logprobs = n_logprobs.has_value();
@@ -292,7 +286,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   request.model = read_model_name(model, fields);
   require_generation(model);
   const ChatFormat& format = chat_of(model);
-  read_options(model, fields, seed, model.max_seq_len, request);  // up to the end of the context
+  read_options(model, body, fields, seed, model.max_seq_len, request);  // up to the end of the context
   request.reports_logprobs = fields.flag("logprobs").value_or(false);
   const auto n_logprobs = fields.whole<int>("top_logprobs", 0, kMaxLogprobs);
   if (n_logprobs.value_or(0) > 0 && !request.reports_logprobs) {

@@ -5,7 +5,6 @@ namespace vitrine {
 const std::vector<ForeignField>& foreign_fields() {
   constexpr unsigned kOfText = kOfCompletion | kOfChat, kOfAny = kOfText | kOfVectors | kOfTokens;
   constexpr std::string_view kRefused = "is not supported", kTools = "tools are not supported",
-                             kConstraint = "constraints on the text are not supported",
                              kSampler = "the sampler is not supported", kText = "the model reads text only";
   static const std::vector<ForeignField> fields = {
       // OpenAI
@@ -57,11 +56,6 @@ const std::vector<ForeignField>& foreign_fields() {
       {"ec_transfer_params", kOfText, kRefused},
       {"vllm_xargs", kOfText, kRefused},
       {"prompt_embeds", kOfText, kRefused},
-      {"structured_outputs", kOfText, kConstraint},
-      {"guided_json", kOfText, kConstraint},
-      {"guided_regex", kOfText, kConstraint},
-      {"guided_choice", kOfText, kConstraint},
-      {"guided_grammar", kOfText, kConstraint},
       {"chat_template", kOfChat | kOfTokens, "the template is the server's (--template)"},
       {"echo", kOfChat, kRefused},
       {"add_special_tokens", kOfChat, "the template writes special tokens"},
@@ -93,8 +87,6 @@ const std::vector<ForeignField>& foreign_fields() {
       {"grammar_lazy", kOfText},
       {"grammar_triggers", kOfText},
       {"preserved_tokens", kOfText},
-      {"grammar", kOfText, kConstraint},
-      {"json_schema", kOfText, kConstraint},
       {"reasoning_format", kOfText, "texts keep their reasoning", {"none", "auto"}},
       {"thinking_budget_tokens", kOfText, kRefused, {-1}},
       {"lora", kOfText, "adapters are the server's (--adapter)"},

@@ -66,6 +66,7 @@ Logprobs::Logprobs(bool is_chat, int n_top, TokenTexts texts)
 void Logprobs::add(const TokenReport& token) {
   if (is_chat_) {
     Json entry = chat_token(texts_.next(token.id), token.logprob);
+    if (token.removed) entry["removed"] = *token.removed;
     entry["top_logprobs"] = Json::array();
     if (n_top_ > 0) {
       for (const TokenLogprob& t : with_itself(token)) {
@@ -79,6 +80,10 @@ void Logprobs::add(const TokenReport& token) {
   Json top = Json::object();
   for (const TokenLogprob& t : with_itself(token)) top.emplace(texts_.next(t.id).text, t.logprob);  // keeps the first
   add_to_lists(token.id, token.logprob, std::move(top));
+  if (!token.removed) return;
+  Json& removed = taken_["removed"];  // of earlier tokens, those of a prompt: null
+  while (removed.size() + 1 < taken_["tokens"].size()) removed.push_back(nullptr);
+  removed.push_back(*token.removed);
 }
 
 void Logprobs::add_first(std::int32_t id) { add_to_lists(id, nullptr, nullptr); }

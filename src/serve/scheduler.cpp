@@ -8,7 +8,7 @@ namespace vitrine {
 void Job::report(SequenceStep step) {
   {
     const std::lock_guard lock(mutex_);
-    if (step.token && !times_.first_token) times_.first_token = ServerClock::now();
+    if (!step.tokens.empty() && !times_.first_token) times_.first_token = ServerClock::now();
     if (!streams_ && !step.result && !step.error) return;
     steps_.push_back(std::move(step));
   }
@@ -268,8 +268,8 @@ void Scheduler::deliver(SequenceStep step, ServerClock::time_point now) {
     end_sequence(id);
     return fail(entry, step.error);
   }
-  if (step.token) {
-    ++metrics_.generated_tokens;
+  if (!step.tokens.empty()) {
+    metrics_.generated_tokens += std::ssize(step.tokens);
     if (!entry.job->times().first_token) {
       metrics_.time_to_first_token.observe(seconds_between(entry.job->times().submitted, now));
     }

@@ -1,20 +1,10 @@
 // vitrine lens, attribute, heads and patch, and what trace can do besides: their JSON and what they refuse.
-#include <cstring>
-
 #include "cli/program.h"
 
 namespace vitrine::test {
 namespace {
 
 using testing::HasSubstr;
-
-std::vector<float> tensor_of(const std::string& path, const std::string& name) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  const StoredTensor& tensor = file.tensors().at(name);
-  std::vector<float> values(tensor.bytes.size() / sizeof(float));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-  return values;
-}
 
 TEST(Inside, TheLensEndsAtThePrediction) {
   const Json lens =

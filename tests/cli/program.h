@@ -354,4 +354,13 @@ inline std::string letter_tokenizer() {
   return tokenizer.dump();
 }
 
+/// The elements of a tensor of a .safetensors file.
+inline std::vector<float> tensor_of(const std::string& path, const std::string& name) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const StoredTensor& tensor = file.tensors().at(name);
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
 }  // namespace vitrine::test

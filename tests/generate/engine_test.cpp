@@ -70,7 +70,7 @@ TEST(Engine, ArrivalsCancelsAndBudgetsChangeNoToken) {
         for (const SequenceStep& s : step.sequences) {
           ASSERT_TRUE(running.contains(s.id));
           ASSERT_FALSE(s.error);
-          if (s.token) drawn[s.id].emplace_back(s.token->id, s.token->logprob);
+          for (const TokenReport& token : s.tokens) drawn[s.id].emplace_back(token.id, token.logprob);
           if (!s.result) continue;
           EXPECT_EQ(s.result->ids, alone[s.id].ids) << golden;
           EXPECT_EQ(tokens_of(*s.result), tokens_of(alone[s.id])) << golden;

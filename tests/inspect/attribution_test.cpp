@@ -61,8 +61,9 @@ TEST_P(AttributionOf, TheTermsAddUp) {
     for (const AttributionTerm& term : found.terms) {
       sum += term.value;
       magnitude += std::abs(term.value);
-      const std::size_t attn = term.name.find(".attn");
-      by_sublayer[attn == std::string::npos ? term.name : term.name.substr(0, attn + 5)] += term.value;
+      const std::size_t of_head = std::min(term.name.find(".head."), term.name.find(".bias"));
+      const bool is_head = term.name.starts_with("blocks.") && of_head != std::string::npos;
+      by_sublayer[is_head ? term.name.substr(0, term.name.find('.', 9)) : term.name] += term.value;
     }
     const auto at = [&](const char* site, std::size_t id) {
       return static_cast<double>(probe.values.at(site).data[(run.ids.size() - 2) * vocab_size + id]);
@@ -96,6 +97,16 @@ TEST_P(AttributionOf, AblationsAreRunsWithZeros) {
   }
   if (heads_of(run.checkpoint.model->config(), 0) == nullptr) {
     const std::string name = "blocks.0." + std::string(names_of(block.sublayers[0]).prefix);
+    if (find<DeltaNetConfig>(block) != nullptr) {
+      EXPECT_EQ(ablated(name + ".head.1"), run.last_logits(run.ids, {name + ".hook_z[:,1]=0"})[3]);
+      return;
+    }
+    if (const auto* const mamba2 = find<Mamba2Config>(block)) {
+      const std::string columns = fmt::format("{}:{}", mamba2->head_dim, 2 * mamba2->head_dim);
+      EXPECT_EQ(ablated(name + ".head.1"),
+                run.last_logits(run.ids, {name + ".inner_norm.hook_out[:," + columns + "]=0"})[3]);
+      return;
+    }
     EXPECT_EQ(ablated(name), run.last_logits(run.ids, {"blocks.0.hook_mixer_out=0"})[3]);
     return;
   }

@@ -159,17 +159,66 @@ TEST_P(LensOf, TheLastStateIsThePrediction) {
   });
 }
 
+/// |M| of a head, summed over its maps, each row divided by its sum.
+std::vector<double> shares_of(const std::vector<float>& m, std::size_t n, std::size_t n_heads, std::size_t head) {
+  const std::size_t maps = m.size() / (n * n), of_head = maps / n_heads;
+  std::vector<double> shares(n * n);
+  for (std::size_t t = 0; t < n; ++t) {
+    double sum = 0;
+    for (std::size_t i = 0; i < of_head * n; ++i) {
+      const double weight = std::abs(static_cast<double>(m[(t * maps + head * of_head) * n + i]));
+      shares[t * n + i % n] += weight;
+      sum += weight;
+    }
+    for (std::size_t s = 0; s < n && sum > 0; ++s)
+      shares[t * n + s] = static_cast<double>(static_cast<float>(shares[t * n + s] / sum));
+  }
+  return shares;
+}
+
 TEST_P(LensOf, HeadScoresMatchTheirDefinitions) {
   const Runner run(GetParam());
-  if (max_heads(run.checkpoint.model->config()) == 0) GTEST_SKIP() << "no attention";
-  Probe probe(*run.checkpoint.model, {"*hook_pattern"});
+  if (max_heads(run.checkpoint.model->config()) == 0 && !has_recurrence(*run.checkpoint.model)) {
+    EXPECT_THROW(head_scores(run.context, run.ids), Unsupported);
+    return;
+  }
+  std::vector<std::string> sites;
+  if (max_heads(run.checkpoint.model->config()) > 0) sites = {"*hook_pattern"};
+  if (has_recurrence(*run.checkpoint.model)) {
+    sites.insert(sites.end(), {"*hook_effective_attention", "*hook_ssm_carry"});
+  }
+  Probe probe(*run.checkpoint.model, sites);
   logits_of(*run.checkpoint.model, run.ids, {.taps = &probe});
   const std::size_t n = run.ids.size();
-  for (const HeadScores& h : head_scores(run.context, run.ids)) {
-    const Value& pattern = probe.values.at("blocks." + std::to_string(h.layer) + ".attn.hook_pattern");
-    const auto p = [&](std::size_t t, std::size_t s) {
-      return static_cast<double>(pattern.data[(static_cast<std::size_t>(h.head) * n + t) * n + s]);
-    };
+  const std::vector<HeadScores> all_scores = head_scores(run.context, run.ids);
+  for (const HeadScores& h : all_scores) {
+    const std::string sublayer = fmt::format("blocks.{}.{}.", h.layer, h.sublayer);
+    std::vector<double> weights;
+    if (h.sublayer == "attn") {
+      const std::vector<float>& pattern = probe.values.at(sublayer + "hook_pattern").data;
+      const auto first = pattern.begin() + static_cast<std::ptrdiff_t>(h.head) * static_cast<std::ptrdiff_t>(n * n);
+      weights.assign(first, first + static_cast<std::ptrdiff_t>(n * n));
+    } else {
+      const auto n_heads =
+          static_cast<std::size_t>(std::count_if(all_scores.begin(), all_scores.end(), [&](const HeadScores& other) {
+            return other.layer == h.layer && other.sublayer == h.sublayer;
+          }));
+      weights = shares_of(probe.values.at(sublayer + "hook_effective_attention").data, n, n_heads,
+                          static_cast<std::size_t>(h.head));
+      const std::vector<float>& states = probe.values.at(sublayer + "hook_ssm_carry").data;
+      const std::size_t size = states.size() / n / n_heads;
+      ASSERT_EQ(h.sizes.size(), n);
+      for (std::size_t t = 0; t < n; ++t) {
+        double squares = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+          squares +=
+              std::pow(static_cast<double>(states[(t * n_heads + static_cast<std::size_t>(h.head)) * size + i]), 2);
+        }
+        EXPECT_NEAR(h.sizes[t], std::sqrt(squares), 1e-9 * (1 + std::sqrt(squares)));
+      }
+      EXPECT_GT(h.half_life.value(), 0);
+    }
+    const auto p = [&](std::size_t t, std::size_t s) { return weights[t * n + s]; };
     double previous = 0, first = 0, current = 0, distance = 0, entropy = 0, duplicate = 0, induction = 0, n_equal = 0;
     double nothing = 1;
     for (std::size_t t = 0; t < n; ++t) {
@@ -214,6 +263,21 @@ TEST(Lens, RefusesUnknownTokensAndEmptyTexts) {
   const Runner run("gpt2");
   EXPECT_THROW(lens(run.context, run.ids, {1, {100000}}), BadInput);
   EXPECT_THROW(lens(run.context, std::vector<std::int32_t>(), {1}), BadInput);
+}
+
+/// The half-life of a state that keeps a known share of itself.
+TEST(HeadScores, TheHalfLifeIsThatOfTheMeanDecay) {
+  const Runner run("mamba2");
+  const std::vector<SiteWrite> writes = {parse_site_write("blocks.0.mixer.hook_ssm_dt=0.125")};
+  const auto scores = head_scores(run.context, run.ids, writes);
+  const auto& w = std::get<Mamba2Params>(run.checkpoint.model->params().blocks[0].sublayers[0].what);
+  std::vector<float> logs(static_cast<std::size_t>(w.a_log.view.cols));
+  read_row(w.a_log.view, 0, logs);
+  for (const HeadScores& h : scores) {
+    if (h.layer != 0) continue;
+    const double rate = std::exp(static_cast<double>(logs[static_cast<std::size_t>(h.head)]));
+    EXPECT_NEAR(*h.half_life, std::log(2.0) / (0.125 * rate), 1e-5 * *h.half_life);
+  }
 }
 
 TEST(HeadScores, OneTokenHasNoPreviousOne) {

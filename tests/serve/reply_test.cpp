@@ -82,7 +82,7 @@ TEST_F(Replies, EveryEventCanHaveTheUsageAndTheIds) {
   CompletionReply reply(model_, request, "1", 5);
   for (int n = 1; n <= 3; ++n) {
     SequenceStep step;
-    step.token = report(n);
+    step.tokens = {report(n)};
     const Json event = reply.chunks(std::move(step))[0];
     EXPECT_EQ(event["usage"]["completion_tokens"], n);
     EXPECT_EQ(event["choices"][0]["token_ids"], Json(Ids{n}));
@@ -213,7 +213,7 @@ class Streams : public Replies {
   SequenceStep step(std::size_t sequence, std::int32_t id, const std::string& text) const {
     SequenceStep s;
     s.id = sequence;
-    s.token = report(id);
+    s.tokens = {report(id)};
     s.text = text;
     return s;
   }

@@ -63,7 +63,7 @@ class Scheduling : public testing::Test {
     while (n < all.size()) {
       for (SequenceStep& step : job.take()) {
         if (step.error) std::rethrow_exception(step.error);
-        if (step.token) drawn_[step.id].push_back(step.token->id);
+        for (const TokenReport& token : step.tokens) drawn_[step.id].push_back(token.id);
         if (step.result) all[step.id] = std::move(*step.result), ++n;
       }
       scheduler_->wake();

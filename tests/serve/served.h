@@ -30,6 +30,7 @@ class ServedModelTest : public testing::Test {
     model_.chat = &*chat_;
     model_.defaults.bos = tokenizer_->bos();
     model_.defaults.stop_ids = {0};
+    model_.defaults.constraints = std::make_shared<constrain::ConstraintCache>(*tokenizer_);
     model_.chat_stop_ids = {0, 7};
   }
 

@@ -16,6 +16,7 @@ import { ActivationFigure, MlpGatedFigure, MlpGatedReluFigure, MlpLinearFigure, 
 import { AccountFigure, ArchitectureFigure, ConfigFigure, ParametersFigure } from "./model";
 import { CellFigure, termsOf } from "./cells";
 import { HeadsFigure, LensFigure } from "./lens";
+import { StatesFigure } from "./states";
 import { AttributionFigure, PatchFigure } from "./attribution";
 import { FunnelFigure } from "./funnel";
 import { SitesFigure } from "./sites";
@@ -26,7 +27,7 @@ type Section = { id: string; title: string; about: string; figures: [string, str
 const sections: Section[] = [
   { id: "reading", title: "Reading and predicting", about: "A language model reads tokens and gives, at every position, a probability to each token that could follow.", figures: [["text", "The text", TextFigure], ["predictions", "Predictions", PredictionsFigure], ["funnel", "Sampling", FunnelFigure]] },
   { id: "embedding", title: "From tokens to vectors", about: "Each token becomes a vector; at the end, the last vector is compared with the vector of every token.", figures: [["embedding-cosine", "Cosines", CosineFigure], ["neighbours", "Neighbors", NeighborsFigure], ["directions", "Logits", DirectionsFigure]] },
-  { id: "attention", title: "Attention", about: "In every layer, each head reads from earlier positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["heads", "Head scores", HeadsFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
+  { id: "attention", title: "Attention", about: "In every layer, each head reads from earlier positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["heads", "Head scores", HeadsFigure], ["states", "States", StatesFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
   { id: "stream", title: "The stream", about: "Between the layers runs one vector per position, to which attention and MLPs add.", figures: [["lens", "Logit lens", LensFigure], ["attribution", "Attribution", AttributionFigure], ["difference", "A change", DifferenceFigure], ["patch", "Patching", PatchFigure], ["ledger", "Ledger", LedgerFigure], ["update-scale", "Updates", UpdateScaleFigure], ["norm-growth", "Norms", NormGrowthFigure], ["final-norm", "Final norm", FinalNormFigure]] },
   { id: "mlp", title: "Inside an MLP", about: "An MLP works on each position alone. Three of its units can be drawn as a surface.", figures: [["mlp-linear", "Linear", MlpLinearFigure], ["mlp-regions", "Regions", MlpRegionsFigure], ["mlp-relu", "ReLU", MlpReluFigure], ["mlp-gated-relu", "Gated ReLU", MlpGatedReluFigure], ["mlp-gated", "The model’s own", MlpGatedFigure], ["mlp-slices", "Slices", MlpSlicesFigure], ["activation", "Activation", ActivationFigure]] },
   { id: "model", title: "The model", about: "What it consists of, and what it costs.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["account", "Cost", AccountFigure], ["run", "Training", RunFigure], ["cell", "One number", CellFigure], ["sites", "Any value", SitesFigure]] },

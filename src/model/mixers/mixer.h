@@ -15,6 +15,9 @@
 //   Tensor forward(Pass&, BlockSite, const Kind&, const Params&, const SublayerInput&)
 //   std::optional<double> gguf_word(const Kind&, std::string_view)     a number of GGUF's metadata, by our name
 //   void divide(WeightDivider&, Kind&, Params&)                        tensor parallelism, or a refusal by name
+//
+// A kind with heads also overloads head_outputs(), a recurrence recurrent_heads(), and one whose number of parameters
+// varies unset_params().
 #pragma once
 
 #include <memory>
@@ -26,6 +29,7 @@
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
+#include "ops/state_scan.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -49,7 +53,32 @@ struct HeadCopies {
   std::shared_ptr<bool> replaced;  ///< Whether a tap has replaced them, so that q, k or v is computed from them.
 };
 
-/// Parameters without values, for list_params to visit. A kind whose number of parameters varies overloads this.
+/// The heads of a sublayer, if its output is a sum of what each of them writes: its elements of z, times those of the
+/// gate if there is one, times its columns of wo.
+struct HeadOutputs {
+  const LinearParams& wo;
+  std::int64_t n_heads;
+  Site z, proj_out;  ///< `[T, n_heads · n]`, and the output of wo with its bias.
+  std::optional<Site> gate{};
+};
+template <class Kind>
+std::optional<HeadOutputs> head_outputs(const Kind&, const typename Kind::Params&) {
+  return {};
+}
+
+/// The heads of a recurrence, of which all channels of Mamba are one.
+struct RecurrentHeads {
+  StateShape shape;
+  Site effective_attention, carry;
+  Site decays;                   ///< The logarithms `[T, H]` or `[T, H, K]`; with `rates`, what these are times of.
+  std::optional<Rates> rates{};  ///< `[H]`, or `[P, K]` for decays `[T, P]`.
+};
+template <class Kind>
+std::optional<RecurrentHeads> recurrent_heads(const Kind&, const typename Kind::Params&) {
+  return {};
+}
+
+/// Parameters without values, for list_params to visit.
 template <class Kind>
 typename Kind::Params unset_params(const Kind&) {
   return {};

@@ -37,6 +37,15 @@ constexpr SublayerNames names_of(const CrossAttentionConfig&) {
           true};
 }
 
+inline std::optional<HeadOutputs> head_outputs(const AttentionConfig& c, const AttentionParams& w) {
+  HeadOutputs heads{w.wo, c.n_heads, AttentionSite::z, AttentionSite::attn_proj};
+  if (c.out_gate) heads.gate = AttentionSite::gate;
+  return heads;
+}
+inline std::optional<HeadOutputs> head_outputs(const CrossAttentionConfig& c, const CrossAttentionParams& w) {
+  return HeadOutputs{w.wo, c.n_heads, AttentionSite::z, AttentionSite::attn_proj};
+}
+
 constexpr const SiteTable& site_table(const AttentionConfig&) { return kAttentionSiteTable; }
 constexpr const SiteTable& site_table(const CrossAttentionConfig&) { return kAttentionSiteTable; }
 

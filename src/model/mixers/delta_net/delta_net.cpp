@@ -112,8 +112,8 @@ Tensor forward(Pass& p, BlockSite at, const DeltaNetConfig& c, const DeltaNetPar
   show_effective_attention(p, at, DeltaSite::effective_attention, c.state(), operands);
   const Tensor o = p.tap(at(DeltaSite::recurrence_out),
                          state_scan(p, at, c.state(), {DeltaSite::state, DeltaSite::carry}, operands, 1));
-  const Tensor gated_out = gated_norm(p, at, c, w, o, y.z).reshaped({n, c.values()});
-  return p.tap(at(DeltaSite::out), linear(p, w.wo, gated_out));
+  const Tensor z = p.tap(at(DeltaSite::z), gated_norm(p, at, c, w, o, y.z)).reshaped({n, c.values()});
+  return p.tap(at(DeltaSite::out), linear(p, w.wo, z));
 }
 
 void check(std::string_view where, const DeltaNetConfig& c) {

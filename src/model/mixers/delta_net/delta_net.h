@@ -90,6 +90,12 @@ constexpr const SiteTable& site_table(const DeltaNetConfig&) { return kDeltaSite
 constexpr SublayerNames names_of(const DeltaNetConfig&) {
   return {"linear_attn", "a delta net", DeltaSite::mixer_in, DeltaSite::mixer_out, norms::ln1, norms::ln1_post};
 }
+inline std::optional<HeadOutputs> head_outputs(const DeltaNetConfig& c, const DeltaNetParams& w) {
+  return HeadOutputs{w.wo, c.n_heads, DeltaSite::z, DeltaSite::out};
+}
+inline std::optional<RecurrentHeads> recurrent_heads(const DeltaNetConfig& c, const DeltaNetParams&) {
+  return RecurrentHeads{c.state(), DeltaSite::effective_attention, DeltaSite::carry, DeltaSite::log_decay};
+}
 void check(std::string_view where, const DeltaNetConfig& c);
 void list_params(ParamList& list, const std::string& at, const DeltaNetConfig& c, DeltaNetParams& w, Widths d);
 inline CacheLayerConfig cache_layer(const DeltaNetConfig& c) {

@@ -28,6 +28,7 @@ enum class DeltaSite : std::uint8_t {
   norm_scale,
   norm_normalized,
   norm_out,
+  z,
   out,
   mixer_out,
 };
@@ -83,6 +84,7 @@ inline constexpr auto kDeltaSites = [] {
       {SitePlace::mixer, kDefault, "linear_attn.norm.hook_scale", {T, H, one}, "the divisor of the norm by head"},
       {SitePlace::mixer, kDefault, "linear_attn.norm.hook_normalized", {T, H, d_v}, "normalized, before the weight"},
       {SitePlace::mixer, kDefault, "linear_attn.norm.hook_out", {T, H, d_v}, "after the weight, before the gate"},
+      {SitePlace::mixer, kDefault, "linear_attn.hook_z", {T, H, d_v}, "after the gate: the input of the output matrix"},
       {SitePlace::mixer, kDefault, "linear_attn.hook_out", {T, d}, "the output of a delta net"},
       {SitePlace::mixer_output, kDefault, "hook_mixer_out", {T, d}, "as it is added to the stream", 94},
   });

@@ -103,6 +103,9 @@ constexpr SublayerNames names_of(const LatentAttentionConfig&) {
   return {"attn",          "attention", AttentionSite::attn_in,   AttentionSite::attn_out, norms::ln1,
           norms::ln1_post, 1,           AttentionSite::scores_raw};
 }
+inline std::optional<HeadOutputs> head_outputs(const LatentAttentionConfig& c, const LatentAttentionParams& w) {
+  return HeadOutputs{w.wo, c.n_heads, AttentionSite::z, AttentionSite::attn_proj};
+}
 constexpr const SiteTable& site_table(const LatentAttentionConfig&) { return kLatentSiteTable; }
 
 void check(std::string_view where, const LatentAttentionConfig& c);

@@ -65,6 +65,10 @@ constexpr const SiteTable& site_table(const MambaConfig&) { return kMambaSiteTab
 constexpr SublayerNames names_of(const MambaConfig&) {
   return {"mixer", "Mamba", MambaSite::mixer_in, MambaSite::mixer_out, norms::ln1, norms::ln1_post};
 }
+inline std::optional<RecurrentHeads> recurrent_heads(const MambaConfig& c, const MambaParams& w) {
+  return RecurrentHeads{c.state(), MambaSite::effective_attention, MambaSite::carry, MambaSite::ssm_dt,
+                        Rates{w.a_log, c.rates_are_logs}};
+}
 void check(std::string_view where, const MambaConfig& c);
 void list_params(ParamList& list, const std::string& at, const MambaConfig& c, MambaParams& w, Widths d);
 inline CacheLayerConfig cache_layer(const MambaConfig& c) {

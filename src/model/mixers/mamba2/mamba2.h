@@ -99,6 +99,13 @@ constexpr const SiteTable& site_table(const Mamba2Config&) { return kMambaSiteTa
 constexpr SublayerNames names_of(const Mamba2Config&) {
   return {"mixer", "Mamba-2", MambaSite::mixer_in, MambaSite::mixer_out, norms::ln1, norms::ln1_post};
 }
+inline std::optional<HeadOutputs> head_outputs(const Mamba2Config& c, const Mamba2Params& w) {
+  return HeadOutputs{w.w_out, c.n_heads, MambaSite::norm_out, MambaSite::out};
+}
+inline std::optional<RecurrentHeads> recurrent_heads(const Mamba2Config& c, const Mamba2Params& w) {
+  return RecurrentHeads{c.state(), MambaSite::effective_attention, MambaSite::carry, MambaSite::ssm_dt,
+                        Rates{w.a_log, c.rates_are_logs}};
+}
 void check(std::string_view where, const Mamba2Config& c);
 void list_params(ParamList& list, const std::string& at, const Mamba2Config& c, Mamba2Params& w, Widths d);
 inline CacheLayerConfig cache_layer(const Mamba2Config& c) {

@@ -1,0 +1,73 @@
+#include "constrain/stable_tokens.h"
+
+#include <algorithm>
+
+#include "tokenizer/utf8.h"
+
+namespace vitrine::constrain {
+namespace {
+
+constexpr std::size_t kMaxKnown = 1 << 14, kMaxSuffix = 32;
+constexpr int kMaxOfSuffix = 16;
+
+/// The node that these bytes lead to; -1: none.
+std::int32_t find_node(const Vocabulary& vocabulary, std::string_view bytes) {
+  const auto trie = vocabulary.trie();
+  std::int32_t node = 0;
+  for (const char byte : bytes) {
+    std::int32_t child = node + 1;
+    const std::int32_t end = trie[static_cast<std::size_t>(node)].end;
+    while (child < end && trie[static_cast<std::size_t>(child)].byte != static_cast<std::uint8_t>(byte)) {
+      child = trie[static_cast<std::size_t>(child)].end;
+    }
+    if (child >= end) return -1;
+    node = child;
+  }
+  return node;
+}
+
+}  // namespace
+
+std::vector<std::string> StableTokens::continuations_of(const std::string& text) const {
+  std::vector<std::string> all = {"\n", "\t", "\n\n", "  ", "\u00e9", "\u4e2d", "\U0001F600"};
+  for (char c = ' '; c < 127; ++c) all.emplace_back(1, c);
+  const auto trie = vocabulary_.trie();
+  for (std::size_t n = 1; n <= std::min(kMaxSuffix, text.size()); ++n) {
+    const std::int32_t node = find_node(vocabulary_, std::string_view(text).substr(text.size() - n));
+    if (node < 0) continue;
+    int n_added = 0;
+    for (std::int32_t i = node + 1; i < trie[static_cast<std::size_t>(node)].end && n_added < kMaxOfSuffix; ++i) {
+      const std::int32_t id = trie[static_cast<std::size_t>(i)].first_token;
+      if (id < 0) continue;
+      const std::string_view rest = vocabulary_.bytes(id).substr(n);
+      if (!is_valid_utf8(rest)) continue;
+      all.emplace_back(rest);
+      ++n_added;
+    }
+  }
+  return all;
+}
+
+std::vector<std::int32_t> StableTokens::of(const std::string& text) const {
+  if (text.empty()) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = known_.find(text);
+    if (at != known_.end()) return at->second;
+  }
+  std::vector<std::int32_t> ids = tokenizer_.encode(text, SpecialTokens::none);
+  std::string bytes;
+  for (const std::int32_t id : ids) bytes += vocabulary_.bytes(id);
+  if (bytes != text) ids.clear();
+  for (const std::string& more : continuations_of(text)) {
+    if (ids.empty()) break;
+    const std::vector<std::int32_t> longer = tokenizer_.encode(text + more, SpecialTokens::none);
+    ids.erase(std::mismatch(ids.begin(), ids.end(), longer.begin(), longer.end()).first, ids.end());
+  }
+  const std::lock_guard lock(mutex_);
+  if (known_.size() >= kMaxKnown) known_.clear();
+  known_.emplace(text, ids);
+  return ids;
+}
+
+}  // namespace vitrine::constrain
