@@ -20,12 +20,13 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-/// A number in [0, 1) with 53 random bits: draw `step` of sequence `sequence` for `seed`.
-inline double uniform(std::uint64_t seed, std::uint64_t sequence, std::uint64_t step) {
+/// A number in [0, 1) with 53 random bits: draw `step` of sequence `sequence` for `seed`; of two independent streams.
+inline double uniform(std::uint64_t seed, std::uint64_t sequence, std::uint64_t step, int stream = 0) {
   const auto bits = philox({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32),
                             static_cast<std::uint32_t>(sequence), static_cast<std::uint32_t>(sequence >> 32)},
                            {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-  const std::uint64_t wide = (std::uint64_t{bits[0]} << 32) | bits[1];
+  const std::size_t first = stream == 0 ? 0 : 2;
+  const std::uint64_t wide = (std::uint64_t{bits[first]} << 32) | bits[first + 1];
   return static_cast<double>(wide >> 11) * 0x1p-53;
 }
 

@@ -18,15 +18,24 @@ std::string key_of(const Source& source) {
 std::shared_ptr<const Constraint> ConstraintCache::get(const Source& source) {
   const std::string key = key_of(source);
   if (std::shared_ptr<const Constraint> known = find(key)) return known;
-  std::call_once(has_vocabulary_, [&] {
-    vocabulary_ = std::make_shared<const Vocabulary>(tokenizer_.target());
-    tokens_ = std::make_shared<const StableTokens>(tokenizer_.target(), *vocabulary_);
-  });
-  auto made = std::make_shared<const Constraint>(source, vocabulary_);
+  auto made = std::make_shared<const Constraint>(source, vocabulary());
   const std::lock_guard lock(mutex_);
   entries_.push_front({key, made});
   forget_oldest();
   return made;
+}
+
+std::shared_ptr<const Vocabulary> ConstraintCache::vocabulary() {
+  std::call_once(has_vocabulary_, [&] {
+    vocabulary_ = std::make_shared<const Vocabulary>(tokenizer_.target());
+    tokens_ = std::make_shared<const StableTokens>(tokenizer_.target(), *vocabulary_);
+  });
+  return vocabulary_;
+}
+
+std::shared_ptr<const StableTokens> ConstraintCache::tokens() {
+  vocabulary();
+  return tokens_;
 }
 
 std::shared_ptr<const Constraint> ConstraintCache::find(const std::string& key) {

@@ -22,8 +22,9 @@ class ConstraintCache {
 
   /// The constraint of a source, compiled on the calling thread unless it is known. Throws what Constraint throws.
   std::shared_ptr<const Constraint> get(const Source& source);
-  /// Of the same vocabulary, once there is a constraint.
-  std::shared_ptr<const StableTokens> tokens() const { return tokens_; }
+  std::shared_ptr<const Vocabulary> vocabulary();
+  std::shared_ptr<const StableTokens> tokens();
+  const Tokenizer& tokenizer() const { return tokenizer_.target(); }
   /// Forgets constraints beyond so many bytes; the one used last stays.
   void limit(std::size_t max_bytes);
 

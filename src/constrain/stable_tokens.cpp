@@ -10,22 +10,6 @@ namespace {
 constexpr std::size_t kMaxKnown = 1 << 14, kMaxSuffix = 32;
 constexpr int kMaxOfSuffix = 16;
 
-/// The node that these bytes lead to; -1: none.
-std::int32_t find_node(const Vocabulary& vocabulary, std::string_view bytes) {
-  const auto trie = vocabulary.trie();
-  std::int32_t node = 0;
-  for (const char byte : bytes) {
-    std::int32_t child = node + 1;
-    const std::int32_t end = trie[static_cast<std::size_t>(node)].end;
-    while (child < end && trie[static_cast<std::size_t>(child)].byte != static_cast<std::uint8_t>(byte)) {
-      child = trie[static_cast<std::size_t>(child)].end;
-    }
-    if (child >= end) return -1;
-    node = child;
-  }
-  return node;
-}
-
 }  // namespace
 
 std::vector<std::string> StableTokens::continuations_of(const std::string& text) const {
@@ -33,7 +17,7 @@ std::vector<std::string> StableTokens::continuations_of(const std::string& text)
   for (char c = ' '; c < 127; ++c) all.emplace_back(1, c);
   const auto trie = vocabulary_.trie();
   for (std::size_t n = 1; n <= std::min(kMaxSuffix, text.size()); ++n) {
-    const std::int32_t node = find_node(vocabulary_, std::string_view(text).substr(text.size() - n));
+    const std::int32_t node = vocabulary_.find_node(std::string_view(text).substr(text.size() - n));
     if (node < 0) continue;
     int n_added = 0;
     for (std::int32_t i = node + 1; i < trie[static_cast<std::size_t>(node)].end && n_added < kMaxOfSuffix; ++i) {

@@ -50,6 +50,20 @@ Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::span<const std::int32_t>
   find_alphabet();
 }
 
+std::int32_t Vocabulary::find_node(std::string_view bytes) const {
+  std::int32_t node = 0;
+  for (const char byte : bytes) {
+    const std::int32_t end = trie_[static_cast<std::size_t>(node)].end;
+    std::int32_t child = node + 1;
+    while (child < end && trie_[static_cast<std::size_t>(child)].byte != static_cast<std::uint8_t>(byte)) {
+      child = trie_[static_cast<std::size_t>(child)].end;
+    }
+    if (child >= end) return -1;
+    node = child;
+  }
+  return node;
+}
+
 bool Vocabulary::is_stop(std::int32_t id) const { return std::binary_search(stop_ids_.begin(), stop_ids_.end(), id); }
 
 std::shared_ptr<const CharacterTable> Vocabulary::known_table(const std::string& key) const {

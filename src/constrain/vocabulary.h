@@ -67,6 +67,8 @@ class Vocabulary {
 
   /// Node 0 is the root, with depth 0.
   std::span<const TrieNode> trie() const { return trie_; }
+  /// The node that these bytes lead to; -1: none.
+  std::int32_t find_node(std::string_view bytes) const;
   /// The next id with the same bytes; -1: none.
   std::int32_t next_token(std::int32_t id) const { return next_token_[static_cast<std::size_t>(id)]; }
   /// The nodes that `byte` leads to, ascending.

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/banned_strings.h"
 #include "generate/beam.h"
 #include "generate/constrained_text.h"
 #include "generate/context.h"
@@ -62,10 +63,11 @@ struct GenerateRequest {
   std::shared_ptr<KvCache> cache;
   bool continues_cache = false;  ///< The prompt comes after the tokens of the cache, which are not among its ids.
   OutputRules rules;
-  AnswerConstraint answer{};  ///< It needs a tokenizer.
-  std::string owner;          ///< Only sequences of one owner share keys and values of common prefixes.
-  BeamConfig beam;            ///< With several beams temperature must be 0; text arrives when the search ends.
-  bool wants_score = false;   ///< Also without beams: GenerateResult::score and one hypothesis.
+  AnswerConstraint answer{};                      ///< It needs a tokenizer,
+  std::shared_ptr<const BannedStrings> banned{};  ///< and so do these.
+  std::string owner;         ///< Only sequences of one owner share keys and values of common prefixes.
+  BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
+  bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.
 };
 
 /// The result of one step for one sequence.

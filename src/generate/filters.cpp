@@ -78,12 +78,35 @@ void keep_eta(const SamplingConfig& config, Ranking& ranking) {
   if (eta > 0) keep_probable(std::min(eta, std::sqrt(eta) * math::exp(-surprise_of(ranking).mean)), ranking);
 }
 
-constexpr Filter kFilters[] = {{"top_k", keep_top_k},
+/// Source: Tang et al. 2024, "Top-nσ".
+void keep_top_n_sigma(const SamplingConfig& config, Ranking& ranking) {
+  if (config.top_n_sigma <= 0) return;
+  const double deviation = ranking.deviation();  // before any sorting: sums in the order of ids
+  const double least = ranking[0].logit - config.top_n_sigma * deviation;
+  std::size_t n = 1;
+  while (n < ranking.size() && ranking[n].logit >= least) ++n;
+  ranking.keep(n);
+}
+
+/// Exclude top choices: with a probability, of the tokens that are likely enough only the least likely one remains.
+/// Source: llama.cpp's sampler of this name.
+void keep_xtc(const SamplingConfig& config, Ranking& ranking) {
+  if (config.xtc_probability <= 0 || config.xtc_threshold > 0.5 || ranking.size() < 2) return;
+  if (ranking.chance() > config.xtc_probability) return;
+  std::size_t n = 0;
+  while (n < ranking.size() && ranking.weight(n) / ranking.total() >= config.xtc_threshold) ++n;
+  if (n < 2) return;
+  ranking.keep_if([n](std::size_t i) { return i + 1 >= n; });
+}
+
+constexpr Filter kFilters[] = {{"top_n_sigma", keep_top_n_sigma},
+                               {"top_k", keep_top_k},
+                               {"typical_p", keep_typical_p},
                                {"top_p", keep_top_p},
                                {"min_p", keep_min_p},
-                               {"typical_p", keep_typical_p},
                                {"epsilon_cutoff", keep_epsilon},
-                               {"eta_cutoff", keep_eta}};
+                               {"eta_cutoff", keep_eta},
+                               {"xtc_probability", keep_xtc}};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -23,7 +24,8 @@ struct Candidate {
 class Ranking {
  public:
   /// Begins anew with the scores of a vocabulary, at least one of them more than -inf.
-  void fill(const std::vector<double>& scores, double temperature) {
+  /// `chance`: the random number of steps that happen with a probability.
+  void fill(const std::vector<double>& scores, double temperature, double chance) {
     all_.clear();
     all_.reserve(scores.size());
     for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -32,12 +34,22 @@ class Ranking {
     }
     largest_ = *std::max_element(scores.begin(), scores.end());
     temperature_ = temperature;
+    chance_ = chance;
     n_sorted_ = 0;
     weights_.clear();
     total_.reset();
   }
 
   std::size_t size() const { return all_.size(); }
+  double chance() const { return chance_; }
+  /// √(mean (logit − mean)²) of all candidates, in the order that they have.
+  double deviation() const {
+    double sum = 0, squares = 0;
+    const auto n = static_cast<double>(all_.size());
+    for (const Candidate& candidate : all_) sum += candidate.logit;
+    for (const Candidate& candidate : all_) squares += (candidate.logit - sum / n) * (candidate.logit - sum / n);
+    return std::sqrt(squares / n);
+  }
   const Candidate& operator[](std::size_t i) {
     if (i >= n_sorted_) sort_to(std::min(all_.size(), std::max<std::size_t>(i + 1, std::max<std::size_t>(64, 4 * i))));
     return all_[i];
@@ -100,7 +112,7 @@ class Ranking {
   std::vector<Candidate> all_;
   std::vector<double> weights_;  // of the first candidates
   std::optional<double> total_;
-  double largest_ = 0, temperature_ = 1;
+  double largest_ = 0, temperature_ = 1, chance_ = 0;
   std::size_t n_sorted_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "checkpoint/sampling_overrides.h"
+#include "generate/dry.h"
 #include "generate/watch.h"
 
 namespace vitrine {
@@ -37,9 +39,13 @@ struct GenerateOptions {
   std::optional<double> top_p{}, min_p{}, typical_p{}, epsilon_cutoff{}, eta_cutoff{}, repeat_penalty{},
       frequency_penalty{}, presence_penalty{};
   std::optional<int> repeat_last_n{};
-  bool greedy = false;              ///< As a temperature of 0.
-  std::vector<std::string> stop{};  ///< The text ends before the first occurrence of any of these.
-  std::optional<int> n_logprobs{};  ///< Log-probabilities to report for each token; 0: none.
+  std::optional<double> dry_multiplier{}, dry_base{}, xtc_probability{}, xtc_threshold{}, top_n_sigma{};
+  std::optional<int> dry_allowed_length{}, dry_penalty_last_n{};
+  std::vector<std::string> dry_sequence_breakers{};  ///< Empty: a line feed, ":", a quote and "*".
+  std::vector<std::string> banned_strings{};         ///< No answer contains one of these; at most 64.
+  bool greedy = false;                               ///< As a temperature of 0.
+  std::vector<std::string> stop{};                   ///< The text ends before the first occurrence of any of these.
+  std::optional<int> n_logprobs{};                   ///< Log-probabilities to report for each token; 0: none.
   /// Ids that end the text; absent: those of the checkpoint and of its tokenizer.
   std::optional<std::vector<std::int32_t>> stop_ids{};
   std::optional<std::int64_t> chunk{};  ///< The prompt is read in passes of so many tokens; absent: 256.
@@ -69,36 +75,50 @@ struct GenerateOptions {
 ///      (Keskar et al., "CTRL", 2019; the formula of Hugging Face transformers);
 ///   3. frequency and presence penalties: for each distinct id of the generated tokens, which is among them n times,
 ///      logit - n * frequency_penalty - presence_penalty (OpenAI's formula);
-///   4. temperature: logit / temperature;
-///   5. top-k: keeps the k most likely tokens;
-///   6. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
-///   7. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
+///   4. DRY: logit - dry_multiplier · dry_base^(n - dry_allowed_length) for a token that would continue a repetition of
+///      n ≥ dry_allowed_length tokens (generate/dry.h);
+///   5. temperature: logit / temperature;
+///   6. top-nσ: keeps the tokens whose logit before temperature is at least the largest one less n standard deviations;
+///   7. top-k: of these, keeps the k most likely tokens;
 ///   8. typical: of these, keeps the smallest set of tokens, those whose −log p is nearest to its mean, the entropy,
 ///      first, whose probabilities add up to at least typical_p (Meister et al., "Locally Typical Sampling", 2022);
-///   9. epsilon: of these, keeps the tokens with a probability of at least epsilon_cutoff;
-///  10. eta: of these, keeps those of at least min(eta_cutoff, √eta_cutoff · exp(−entropy)) (Hewitt et al., "Truncation
-///      Sampling as Language Model Desmoothing", 2022); 9 and 10 always keep the most likely token;
-///  11. draws one of the remaining tokens, in proportion to its probability.
+///   9. top-p: of these, keeps the smallest set of the most likely tokens whose probabilities add up to at least p;
+///  10. min-p: of these, keeps the tokens at least min_p times as likely as the most likely one;
+///  11. epsilon: of these, keeps the tokens with a probability of at least epsilon_cutoff;
+///  12. eta: of these, keeps those of at least min(eta_cutoff, √eta_cutoff · exp(−entropy)) (Hewitt et al., "Truncation
+///      Sampling as Language Model Desmoothing", 2022); 11 and 12 always keep the most likely token;
+///  13. XTC: with the probability xtc_probability, removes all tokens with a probability of at least xtc_threshold but
+///      the least likely of them;
+///  14. draws one of the remaining tokens, in proportion to its probability.
 /// Candidates are ordered by (penalized logit descending, id ascending); every filter and every sum uses this order.
 /// Probabilities are computed in double precision. A token with a logit of -inf is never chosen. At temperature 0, the
-/// token with the largest penalized logit is chosen, and among equal logits the one with the lowest id, without steps 4
-/// to 11 and without a random number.
+/// token with the largest penalized logit is chosen, and among equal logits the one with the lowest id, without steps 5
+/// to 14 and without a random number.
 struct SamplingConfig {
-  double temperature = 0.8;                                   ///< 0 is greedy
-  int top_k = 40;                                             ///< 0 is off
-  double top_p = 0.95;                                        ///< 1 is off; 0 keeps the most likely token
-  double min_p = 0;                                           ///< 0 is off
-  double typical_p = 1;                                       ///< 1 is off
-  double epsilon_cutoff = 0;                                  ///< 0 is off
-  double eta_cutoff = 0;                                      ///< 0 is off
-  double repeat_penalty = 1;                                  ///< 1 is off
-  double frequency_penalty = 0;                               ///< 0 is off
-  double presence_penalty = 0;                                ///< 0 is off
-  int repeat_last_n = -1;                                     ///< The penalties see so many last tokens; -1: all
+  double temperature = 0.8;      ///< 0 is greedy
+  int top_k = 40;                ///< 0 is off
+  double top_p = 0.95;           ///< 1 is off; 0 keeps the most likely token
+  double min_p = 0;              ///< 0 is off
+  double typical_p = 1;          ///< 1 is off
+  double epsilon_cutoff = 0;     ///< 0 is off
+  double eta_cutoff = 0;         ///< 0 is off
+  double repeat_penalty = 1;     ///< 1 is off
+  double frequency_penalty = 0;  ///< 0 is off
+  double presence_penalty = 0;   ///< 0 is off
+  int repeat_last_n = -1;        ///< The penalties see so many last tokens; -1: all
+  double dry_multiplier = 0;     ///< 0 is off
+  double dry_base = 1.75;
+  int dry_allowed_length = 2;
+  int dry_penalty_last_n = -1;                                ///< DRY sees so many last tokens; -1: all; 0 is off
+  double xtc_probability = 0;                                 ///< 0 is off
+  double xtc_threshold = 0.1;                                 ///< above 0.5: off
+  double top_n_sigma = 0;                                     ///< 0 and below are off
   std::vector<std::pair<std::int32_t, double>> logit_bias{};  ///< ids and finite summands
+  std::shared_ptr<const DryBreakers> dry_breakers{};          ///< Null: a repetition has no breakers.
 
   bool changes_logits() const {
-    return repeat_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 || !logit_bias.empty();
+    return dry_multiplier != 0 || repeat_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 ||
+           !logit_bias.empty();
   }
   /// Throws BadInput for a value outside the range of its row, naming the option and the range.
   void validate() const;
@@ -303,6 +323,68 @@ inline const std::vector<OptionRow>& option_rows() {
        .in = kInServer,
        .value = &S::presence_penalty,
        .field_range = OptionRange{-2, 2}},
+      {.name = "dry_multiplier",
+       .place = &O::dry_multiplier,
+       .in = kInSampling,
+       .about =
+           "DRY: tokens that would continue a repetition become less likely by N · base^(its length - the allowed one)",
+       .range = {.lowest = 0},
+       .value = &S::dry_multiplier,
+       .is_rare = true},
+      {.name = "dry_base",
+       .place = &O::dry_base,
+       .in = kInSampling,
+       .about = "The base of DRY",
+       .range = {.lowest = 0},
+       .value = &S::dry_base,
+       .is_rare = true},
+      {.name = "dry_allowed_length",
+       .place = &O::dry_allowed_length,
+       .in = kInSampling,
+       .about = "Tokens of a repetition that DRY allows",
+       .range = {0, std::numeric_limits<int>::max()},
+       .value = &S::dry_allowed_length,
+       .is_rare = true},
+      {.name = "dry_penalty_last_n",
+       .place = &O::dry_penalty_last_n,
+       .in = kInSampling,
+       .about = "DRY looks at the last N tokens; -1: all",
+       .range = {-1, std::numeric_limits<int>::max()},
+       .value = &S::dry_penalty_last_n,
+       .is_rare = true},
+      {.name = "dry_sequence_breakers",
+       .place = &O::dry_sequence_breakers,
+       .in = kInSampling & ~unsigned{kInSet},
+       .about = "A text that a repetition does not reach across (default: a line feed, \":\", a quote, \"*\"); may be "
+                "given several times"},
+      {.name = "xtc_probability",
+       .place = &O::xtc_probability,
+       .in = kInSampling,
+       .about = "XTC: how often all likely tokens but the least likely of them are removed",
+       .range = {0, 1},
+       .value = &S::xtc_probability,
+       .samples = true,
+       .is_rare = true},
+      {.name = "xtc_threshold",
+       .place = &O::xtc_threshold,
+       .in = kInSampling,
+       .about = "The probability from which XTC takes a token as likely; above 0.5: none",
+       .range = {0, 1},
+       .value = &S::xtc_threshold,
+       .is_rare = true},
+      {.name = "top_n_sigma",
+       .place = &O::top_n_sigma,
+       .in = kInSampling,
+       .about =
+           "Sample only from tokens whose logit is at most N standard deviations below the largest one; 0: from all",
+       .range = {.lowest = -1},
+       .value = &S::top_n_sigma,
+       .samples = true,
+       .is_rare = true},
+      {.name = "banned_strings",
+       .place = &O::banned_strings,
+       .in = kInSampling & ~unsigned{kInSet},
+       .about = "No answer contains this text; may be given several times"},
       {.name = "greedy",
        .place = &O::greedy,
        .in = kInGenerate | kInChat | kInC | kInPython,

@@ -43,11 +43,13 @@ class ChangedLogits {
                                 std::size_t n_generated, const SamplingConfig& config) {
     scores_.assign(logits.begin(), logits.end());
     for (const auto& [id, bias] : config.logit_bias) scores_[index_of_id(id, scores_.size(), "logit bias")] += bias;
+    const std::span<const std::int32_t> all = history;
     history = penalized(history, config);
     if (config.repeat_penalty != 1) penalize_repeats(history, config.repeat_penalty);
     if (config.frequency_penalty != 0 || config.presence_penalty != 0) {
       penalize_generated(history.last(std::min(n_generated, history.size())), config);
     }
+    if (config.dry_multiplier != 0) penalize_repetitions(all, config);
     return scores_;
   }
 
@@ -75,6 +77,21 @@ class ChangedLogits {
       const auto n = static_cast<double>(end - first);
       scores_[index_of_id(*first, scores_.size(), "history")] -= n * config.frequency_penalty + config.presence_penalty;
       first = end;
+    }
+  }
+
+  void penalize_repetitions(std::span<const std::int32_t> ids, const SamplingConfig& config) {
+    if (config.dry_penalty_last_n >= 0) {
+      ids = ids.last(std::min(ids.size(), static_cast<std::size_t>(config.dry_penalty_last_n)));
+    }
+    constexpr double kMaxPower = 88.7;  // of e, as in llama.cpp's float32
+    const auto allowed = static_cast<std::size_t>(config.dry_allowed_length);
+    const std::size_t limit = config.dry_breakers ? config.dry_breakers->limit(ids) : ids.size();
+    const double log_base = math::log(std::max(config.dry_base, 1e-30));
+    for (const auto& [id, length] : dry_repeats(ids, allowed, limit)) {
+      double power = static_cast<double>(length - allowed) * log_base;
+      if (config.dry_base > 1.000001) power = std::min(power, kMaxPower);
+      scores_[index_of_id(id, scores_.size(), "history")] -= config.dry_multiplier * math::exp(power);
     }
   }
 
@@ -109,7 +126,7 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
     return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
   }
   Ranking& ranking = scratch_->ranking;
-  ranking.fill(scores, config.temperature);
+  ranking.fill(scores, config.temperature, uniform(key.seed, key.sequence, key.step, 1));
   for (const Filter& filter : filters()) filter.keep(config, ranking);
   const double target = uniform(key.seed, key.sequence, key.step) * ranking.total();
   double sum = 0;
@@ -138,7 +155,7 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   constexpr std::size_t kNoneGenerated = 0;  // a funnel shows the first token after a prompt
   ChangedLogits changed;
   Ranking ranking;
-  ranking.fill(changed.of(logits, history, kNoneGenerated, config), config.temperature);
+  ranking.fill(changed.of(logits, history, kNoneGenerated, config), config.temperature, 0);  // XTC takes place
   ranking.sort();
   std::vector<FunnelToken> tokens;
   tokens.reserve(ranking.size());

@@ -227,6 +227,7 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
   const std::span<float> scores = sampler.scores(logits.size());
   log_softmax(*context_.kernels, logits, scores);
   if (const std::optional<AllowedTokens> allowed = allowed_after(branch)) exclude_others(*allowed, scores);
+  if (request_.banned != nullptr) request_.banned->exclude(branch.end, scores);
   apply_before_penalty(request_.rules, text_of(branch), scores);
   penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, scores);
   if (applies(request_.rules, text_of(branch))) apply(request_.rules, text_of(branch), scores);
@@ -241,10 +242,11 @@ std::span<const float> Sequence::scores_of(const Branch& branch, const std::opti
                                            std::span<const float> logits, Sampler& sampler,
                                            std::optional<SamplingConfig>& unpenalized) const {
   const TextSoFar text = text_of(branch);
-  if (!allowed && !applies(request_.rules, text)) return logits;
+  if (!allowed && request_.banned == nullptr && !applies(request_.rules, text)) return logits;
   const std::span<float> changed = sampler.scores(logits.size());
   std::copy(logits.begin(), logits.end(), changed.begin());
   if (allowed) exclude_others(*allowed, changed);
+  if (request_.banned != nullptr) request_.banned->exclude(branch.end, changed);
   if (request_.rules.surround_penalty()) {
     apply_before_penalty(request_.rules, text, changed);
     penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, changed);
@@ -275,6 +277,7 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   report_token(report_of(id, logits, allowed));
   branch.ids.push_back(id);
   if (allowed) branch.answer->append(id);
+  append_text(branch, id);
   if (text_.stopped() || (branch.answer && branch.answer->must_end())) {
     finish(FinishReason::stop);
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
@@ -286,7 +289,7 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
 
 /// Adds the tokens that have no choice after the last one. Where rules have a say, they are drawn.
 void Sequence::take_forced(Branch& branch) {
-  if (request_.wants_score || applies(request_.rules, text_of(branch))) return;
+  if (request_.wants_score || request_.banned != nullptr || applies(request_.rules, text_of(branch))) return;
   const std::int64_t left = request_.max_tokens - std::ssize(result_.ids);
   std::vector<AllowedTokens> allowed;
   const std::vector<std::int32_t> ids = branch.answer->take_forced(left, request_.stop_ids, left - 1, allowed);
@@ -294,6 +297,13 @@ void Sequence::take_forced(Branch& branch) {
     branch.ids.push_back(ids[i]);
     forced_.push_back({{ids[i], 0, {}}, std::move(allowed[i])});
   }
+}
+
+void Sequence::append_text(Branch& branch, std::int32_t id) const {
+  if (request_.banned == nullptr) return;
+  branch.end += request_.banned->bytes(id);
+  const std::size_t n = request_.banned->n_bytes();
+  if (branch.end.size() > n) branch.end.erase(0, branch.end.size() - n);
 }
 
 /// Returns whether the text has ended in one of them, by a stop string.
@@ -330,7 +340,13 @@ void Sequence::finish_step() {
     if (is_taken[parent]) copied.push_back(next.size());
     std::vector<std::int32_t> ids = branches_[parent].ids;
     ids.push_back(beam.id);
-    next.push_back({branches_[parent].cache, std::move(ids), branches_[parent].first, {}, branches_[parent].answer});
+    next.push_back({branches_[parent].cache,
+                    std::move(ids),
+                    branches_[parent].first,
+                    {},
+                    branches_[parent].answer,
+                    branches_[parent].end});
+    append_text(next.back(), beam.id);
     if (next.back().answer && !is_forced(branches_[parent])) next.back().answer->append(beam.id);
     is_taken[parent] = true;
   }

@@ -21,6 +21,7 @@ struct Branch {
   std::int64_t first = 0;               ///< The position of ids[0]: the cache began with so many tokens.
   std::vector<Extension> extensions{};  ///< Of a beam, from the last logits.
   std::optional<ConstrainedText> answer{};  ///< The new tokens, if the request has a constraint.
+  std::string end{};                        ///< Their last bytes, if the request bans texts.
 
   std::int64_t n_fed() const { return cache->length() - first; }  ///< Of the ids.
 };
@@ -118,6 +119,7 @@ class Sequence {
   void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
   void take_forced(Branch& branch);
   bool report_forced();
+  void append_text(Branch& branch, std::int32_t id) const;
   void report_token(const TokenReport& token);
   void show_token(std::int32_t id);
   void show(const std::string& text);

@@ -186,6 +186,7 @@ Json add_cells(const LookSubject& subject, const LookOptions& o, const LookPlan&
 void add_sampling(const SamplingConfig& config, Json& about) {
   for (const OptionRow& row : option_rows()) {
     if (!row.is_in(kInGenerate) || !row.is_of_sampler()) continue;
+    if (std::string_view(row.name).starts_with("dry_")) continue;  // the page has no breakers
     const auto* const whole = std::get_if<int SamplingConfig::*>(&row.value);
     const auto value_in = [&](const SamplingConfig& from) {
       return whole != nullptr ? Json(from.**whole) : Json(from.*std::get<double SamplingConfig::*>(row.value));

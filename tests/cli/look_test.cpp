@@ -52,8 +52,12 @@ TEST(LookCommand, TheFunnelSamplesAsTheCheckpointSays) {
                                           {"typical_p", 1},
                                           {"epsilon_cutoff", 0},
                                           {"eta_cutoff", 0},
+                                          {"xtc_probability", 0},
+                                          {"xtc_threshold", 0.1},
+                                          {"top_n_sigma", 0},
                                           {"repeat_penalty", 1.3}}));
-  EXPECT_EQ(page.index["filters"], Json({"top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}));
+  EXPECT_EQ(page.index["filters"], Json({"top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "epsilon_cutoff",
+                                         "eta_cutoff", "xtc_probability"}));
   const auto kept = values_of<std::int32_t>(page, "funnel.kept");
   EXPECT_LE(std::count(kept.begin(), kept.end(), 0), 7);
   const auto logits = values_of<double>(page, "funnel.logit");

@@ -162,6 +162,31 @@ TEST_F(Constrained, TooFewTokensAreRefusedWithBothNumbers) {
   EXPECT_EQ(answer(r).finish_reason, FinishReason::length);
 }
 
+/// Alone and under a constraint, however tokens divide them.
+TEST_F(Constrained, BannedStringsDoNotOccur) {
+  const std::vector<std::string> texts = {"the", " a", "e.", "and", "She"};
+  const auto banned = std::make_shared<const BannedStrings>(texts, cache_->vocabulary());
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    GenerateRequest r = request(kDate, 60, seed);
+    if (seed % 2 == 0) r.answer = {};
+    r.banned = banned;
+    const GenerateResult found = answer(r);
+    for (const std::string& text : texts) EXPECT_EQ(found.text.find(text), std::string::npos) << found.text;
+  }
+  EXPECT_THROW(BannedStrings({""}, cache_->vocabulary()), BadInput);
+  EXPECT_THROW(BannedStrings(std::vector<std::string>(65, "x"), cache_->vocabulary()), BadInput);
+}
+
+/// A repetition does not reach across a breaker.
+TEST_F(Constrained, DryBreakersEndARepetition) {
+  const DryBreakers breakers(*tokenizer_, {",", "."});
+  const auto ids = tokenizer_->encode("Lily had a dog. Lily had", SpecialTokens::none);
+  const auto after = tokenizer_->encode("Lily had", SpecialTokens::none);
+  EXPECT_LE(breakers.limit(ids), after.size());
+  EXPECT_GT(breakers.limit(ids), 0U);
+  EXPECT_EQ(DryBreakers(*tokenizer_, {"#"}).limit(ids), ids.size());
+}
+
 TEST_F(Constrained, TheCacheForgetsWhatIsOld) {
   const auto first = cache_->get(kObject);
   EXPECT_EQ(cache_->get(kObject), first);

@@ -281,6 +281,90 @@ TEST(Sampler, FiltersByProbabilityKeepWhatTransformersKeeps) {
   EXPECT_EQ(sample(flat, {}, {.temperature = 1, .top_k = 0, .top_p = 0}, {}), 0) << "the most likely token";
 }
 
+TEST(Sampler, TopNSigmaKeepsLogitsNearTheLargest) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 500; ++round) {
+    const std::vector<float> logits = random_logits(random, 2 + random() % 60, false);
+    const double n_sigma = 0.25 * static_cast<double>(1 + random() % 12);
+    double sum = 0, squares = 0, n = 0;
+    for (const float x : logits) {
+      if (x > -kInf) sum += static_cast<double>(x), ++n;
+    }
+    for (const float x : logits) {
+      if (x > -kInf) squares += std::pow(static_cast<double>(x) - sum / n, 2);
+    }
+    const double least =
+        static_cast<double>(*std::max_element(logits.begin(), logits.end())) - n_sigma * std::sqrt(squares / n);
+    std::set<std::int32_t> expected, found;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (static_cast<double>(logits[i]) >= least) expected.insert(static_cast<std::int32_t>(i));
+    }
+    SamplingConfig config{.temperature = 2, .top_k = 0, .top_p = 1};
+    config.top_n_sigma = n_sigma;
+    for (const FunnelToken& token : sampling_funnel(logits, {}, config)) {
+      if (token.removed == 0) found.insert(token.id);
+    }
+    EXPECT_EQ(found, expected);
+  }
+}
+
+/// With its probability, XTC leaves the least likely of the likely tokens and those below the threshold.
+TEST(Sampler, XtcRemovesTheLikelyTokensAsOftenAsItSays) {
+  const std::vector<float> logits = {std::log(0.4F), std::log(0.3F), std::log(0.2F), std::log(0.1F)};
+  SamplingConfig config{.temperature = 1, .top_k = 0, .top_p = 1};
+  config.xtc_probability = 0.6;
+  config.xtc_threshold = 0.15;
+  constexpr int kDraws = 20'000;
+  std::map<std::int32_t, double> share;
+  for (std::uint64_t step = 0; step < kDraws; ++step) share[sample(logits, {}, config, {5, 1, step})] += 1.0 / kDraws;
+  // Where it takes place, 0.2 and 0.1 remain: 2/3 and 1/3.
+  const double expected[] = {0.4 * 0.4, 0.4 * 0.3, 0.4 * 0.2 + 0.6 * 2 / 3, 0.4 * 0.1 + 0.6 / 3};
+  for (std::int32_t id = 0; id < 4; ++id) EXPECT_NEAR(share[id], expected[id], 0.015) << id;
+  config.xtc_threshold = 0.35;  // one likely token stays
+  std::set<std::int32_t> seen;
+  for (std::uint64_t step = 0; step < 200; ++step) seen.insert(sample(logits, {}, config, {5, 1, step}));
+  EXPECT_TRUE(seen.contains(0));
+}
+
+/// The longest match of the end of the text before each of its tokens, by trying all.
+std::map<std::int32_t, std::size_t> naive_repeats(const Ids& ids, std::size_t allowed, std::size_t limit) {
+  std::map<std::int32_t, std::size_t> repeats;
+  for (std::size_t next = 1; next < ids.size(); ++next) {
+    std::size_t n = 0;
+    while (n < next && n < limit && ids[next - 1 - n] == ids[ids.size() - 1 - n]) ++n;
+    if (n >= allowed && n > 0) repeats[ids[next]] = std::max(repeats[ids[next]], n);
+  }
+  return repeats;
+}
+
+TEST(Sampler, DryFindsEveryRepetition) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    Ids ids(random() % 40);
+    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % 3);
+    const std::size_t allowed = random() % 4, limit = random() % 12;
+    const auto expected = ids.size() > allowed && limit >= allowed ? naive_repeats(ids, allowed, limit)
+                                                                   : std::map<std::int32_t, std::size_t>();
+    EXPECT_EQ(dry_repeats(ids, allowed, limit), expected);
+  }
+  // 1 2 3 | 1 2: 3 would continue a repetition of two tokens.
+  const std::vector<float> logits = {0, 0, 0, 1};
+  const Ids history = {1, 2, 3, 1, 2};
+  SamplingConfig config{.temperature = 0};
+  EXPECT_EQ(sample(logits, history, config, {}), 3);
+  config.dry_multiplier = 0.9;
+  EXPECT_EQ(sample(logits, history, config, {}), 3) << "1 - 0.9";
+  config.dry_multiplier = 1.1;
+  EXPECT_EQ(sample(logits, history, config, {}), 0);
+  config.dry_allowed_length = 3;
+  EXPECT_EQ(sample(logits, history, config, {}), 3);
+  config.dry_allowed_length = 1;
+  config.dry_multiplier = 0.6;
+  EXPECT_EQ(sample(logits, history, config, {}), 0) << "0.6 · 1.75";
+  config.dry_penalty_last_n = 3;
+  EXPECT_EQ(sample(logits, history, config, {}), 3);
+}
+
 TEST(Sampler, ValuesOutsideTheirRangeAreNamed) {
   const auto refused = [](const SamplingConfig& config, const char* name) {
     EXPECT_THAT([&] { config.validate(); }, ThrowsMessage<BadInput>(HasSubstr(name)));

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "checkpoint/param_rows.h"
 #include "generate/score.h"
 #include "inspect/head_scores.h"
 #include "support/run.h"

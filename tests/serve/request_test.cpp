@@ -215,7 +215,8 @@ TEST_F(Requests, UnknownFieldsAreNamedWithTheNearestOne) {
 TEST_F(Requests, WhatIsNotSupportedIsNamed) {
   expect_completion_error(R"("suffix": "end")", "suffix");
   expect_completion_error(R"("mirostat": 2)", "mirostat", "sampler");
-  expect_completion_error(R"("dry_multiplier": 0.8)", "dry_multiplier", "sampler");
+  expect_completion_error(R"("dynatemp_range": 0.8)", "dynatemp_range", "sampler");
+  expect_completion_error(R"("xtc_probability": 2)", "xtc_probability");
   expect_completion_error(R"("prompt_logprobs": 0)", "prompt_logprobs", "echo");
   expect_chat_error(R"("echo": true)", "echo");
   expect_chat_error(R"("chat_template": "x")", "chat_template", "--template");
@@ -246,13 +247,13 @@ TEST_F(Requests, ConstraintsOfEveryServer) {
       EXPECT_TRUE(sequence.answer.must_finish);
     }
   }
-  for (const auto& [fields, text] : std::vector<std::pair<std::string, std::string>>{
-           {R"("regex": "[ab]+")", "ab"},
-           {R"("choice": ["x", "yz"])", "yz"},
-           {R"("grammar": "root ::= \"q\" root | \"r\"")", "qqr"},
-           {R"("structured_outputs": {"regex": "[ab]+"})", "ab"},
-           {R"("guided_choice": ["x", "yz"])", "x"},
-           {R"("response_format": {"type": "json_object"})", "{}"}}) {
+  for (const auto& [fields, text] :
+       std::vector<std::pair<std::string, std::string>>{{R"("regex": "[ab]+")", "ab"},
+                                                        {R"("choice": ["x", "yz"])", "yz"},
+                                                        {R"("grammar": "root ::= \"q\" root | \"r\"")", "qqr"},
+                                                        {R"("structured_outputs": {"regex": "[ab]+"})", "ab"},
+                                                        {R"("guided_choice": ["x", "yz"])", "x"},
+                                                        {R"("response_format": {"type": "json_object"})", "{}"}}) {
     const GenerateRequest sequence = completion(fields + R"(, "must_finish": false)").sequence(0, model_.defaults);
     ASSERT_NE(sequence.answer.constraint, nullptr) << fields;
     EXPECT_FALSE(sequence.answer.must_finish);

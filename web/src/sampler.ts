@@ -56,14 +56,34 @@ function probable(w: number[], p: number): boolean[] {
   return w.map((x, i) => i === 0 || x === 1 || x >= least);
 }
 
+/// XTC, where it takes place: of the tokens that are likely enough only the least likely one remains.
+function excluding(w: number[], c: Sampling): boolean[] {
+  const total = sum(w);
+  const n = c.xtc_probability > 0 && c.xtc_threshold <= 0.5 ? countWhile(w, (x) => x / total >= c.xtc_threshold) : 0;
+  return w.map((_, i) => n < 2 || i + 1 >= n);
+}
+
+function nearLargest(logits: number[], n: number): boolean[] {
+  const mean = sum(logits) / logits.length;
+  const least = logits[0] - n * Math.sqrt(sum(logits.map((x) => (x - mean) ** 2)) / logits.length);
+  return logits.map((x) => n <= 0 || x >= least);
+}
+
+function countWhile(w: number[], holds: (x: number) => boolean): number {
+  const end = w.findIndex((x) => !holds(x));
+  return end < 0 ? w.length : end;
+}
+
 /// What each filter keeps of the candidates, by the name of its option: `w` are their weights, most likely first.
-const filters: Record<string, (w: number[], x: number) => boolean[]> = {
-  top_k: (w, k) => w.map((_, i) => k === 0 || i < k),
-  top_p: (w, p) => { const n = Math.max(1, countTo(p * sum(w), w)); return w.map((_, i) => p === 1 || i < n); },
-  min_p: (w, p) => w.map((x) => x >= p),
-  typical_p: (w, p) => (p === 1 ? w.map(() => true) : typical(w, p)),
-  epsilon_cutoff: (w, p) => probable(w, p),
-  eta_cutoff: (w, eta) => probable(w, Math.min(eta, Math.sqrt(eta) * Math.exp(-surprise(w)[1]))),
+const filters: Record<string, (w: number[], c: Sampling, logits: number[]) => boolean[]> = {
+  top_n_sigma: (_, c, logits) => nearLargest(logits, c.top_n_sigma),
+  top_k: (w, c) => w.map((_, i) => c.top_k === 0 || i < c.top_k),
+  typical_p: (w, c) => (c.typical_p === 1 ? w.map(() => true) : typical(w, c.typical_p)),
+  top_p: (w, c) => { const n = Math.max(1, countTo(c.top_p * sum(w), w)); return w.map((_, i) => c.top_p === 1 || i < n); },
+  min_p: (w, c) => w.map((x) => x >= c.min_p),
+  epsilon_cutoff: (w, c) => probable(w, c.epsilon_cutoff),
+  eta_cutoff: (w, c) => probable(w, Math.min(c.eta_cutoff, Math.sqrt(c.eta_cutoff) * Math.exp(-surprise(w)[1]))),
+  xtc_probability: excluding,
 };
 
 /// All possible tokens, most likely first. `order` names the filters as the program applies them.
@@ -76,7 +96,7 @@ export function funnel(logits: { id: number; logit: number }[], history: Set<num
   const result: Candidate[] = all.map((x, i) => ({ ...x, weight: weights[i], prob: weights[i] / total, removed: 0 }));
   let kept = result;
   order.forEach((name, number) => {
-    const keeps = filters[name](kept.map((x) => x.weight), c[name]);
+    const keeps = filters[name](kept.map((x) => x.weight), c, kept.map((x) => x.logit));
     kept.forEach((x, i) => { if (!keeps[i]) x.removed = number + 1; });
     kept = kept.filter((_, i) => keeps[i]);
   });
