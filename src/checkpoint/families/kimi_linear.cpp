@@ -21,6 +21,7 @@ DeltaNetConfig read_kda(ConfigReader& c, const ModelConfig& model, std::optional
   net.n_key_heads = net.n_heads;
   net.value_dim = net.key_dim;
   net.projections = DeltaNetConfig::Projections::apart;
+  net.activation = read_activation(c, "hidden_act", "silu");
   net.decay_by_channel = true;
   net.gate_rank = net.key_dim;
   net.sigmoid_gate = true;
