@@ -83,6 +83,7 @@ ModelConfig read_nemotron_h(ConfigReader& c) {
   c.refuse("sliding_window");
   const std::vector<std::string> kinds = read_blocks(c);
   ModelConfig model = read_mixer_stack(c, false);
+  model.head.tied = false;  // transformers ties no weights of this family, whatever tie_word_embeddings says
   model.max_seq_len = c.size_or("max_position_embeddings", 4096);
   AttentionConfig attention;
   attention.n_heads = c.size_or("num_attention_heads", 32);
