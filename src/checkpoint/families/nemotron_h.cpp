@@ -28,7 +28,9 @@ std::vector<std::string> read_blocks(ConfigReader& c) {
         throw Unsupported(c.where(), "hybrid_override_pattern: expected letters M, *, - and E, got \"{}\"", pattern);
     }
   };
-  for (std::size_t i = 0; kinds.empty() && i < pattern.size(); ++i) kinds.push_back(named(pattern[i]));
+  if (kinds.empty()) {
+    for (const char letter : pattern) kinds.push_back(named(letter));
+  }
   if (kinds.empty()) kinds = {"linear_attention", "moe", "full_attention", "mlp"};
   if (kinds.size() > static_cast<std::size_t>(kMaxLayers)) {
     throw BadCheckpoint(c.where(), "layers_block_type: expected at most {} layers, got {}", kMaxLayers, kinds.size());
