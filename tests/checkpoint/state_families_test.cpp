@@ -129,6 +129,15 @@ TEST(StateConfigs, IntermediateSizeOverrulesExpand) {  // Falcon Mamba's publish
   expect_all_in(refusal_with("mamba", R"({"intermediate_size": 39})"), {"mixer.in_proj.weight", "[78, 20]"});
 }
 
+TEST(StateConfigs, AConvolutionOfAnotherShapeIsNamed) {
+  const HostileFolder folder("olmo_hybrid");
+  folder.edit_header([](Json& header) {
+    Json& tensor = header["model.layers.0.linear_attn.k_conv1d.weight"];
+    tensor["shape"] = {tensor["shape"][2], 1, tensor["shape"][0]};
+  });
+  expect_all_in(refusal(folder.path()), {"linear_attn.", "_conv1d.weight", "expected shape"});
+}
+
 TEST(StateConfigs, TheActivationIsThatOfTheConvolution) {
   const ModelConfig jamba = config_with("jamba", "{}"), bamba = config_with("bamba", "{}");
   const ModelConfig olmo = config_with("olmo_hybrid", "{}");

@@ -52,7 +52,9 @@ void adapt_convolutions(ModelConfig& model, const ShapeOfTensor& shape_of) {
       const std::vector<std::int64_t> shape = shape_of(layer + std::string(kNames[part]));
       if (!shape.empty()) parts[part] = shape[0];
     }
-    if (parts[0] > 0 && parts[1] > 0 && parts[2] > 0) net->conv_parts = parts;
+    const bool are_all = parts[0] > 0 && parts[1] > 0 && parts[2] > 0;
+    const bool fit = parts[0] + parts[1] + parts[2] == net->channels();  // else binding names the tensor
+    if (are_all && fit) net->conv_parts = parts;
   }
 }
 
