@@ -186,7 +186,7 @@ TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
     run.batch = 1;
     run.seq_len = golden["length"];
     run.steps = 11;
-    run.lr = golden["lr"];
+    run.lr = model["lr"];
     run.schedule = "name = \"constant\"\n";
     run.log = "";
     train_tiny(run);
