@@ -129,6 +129,17 @@ TEST(StateConfigs, IntermediateSizeOverrulesExpand) {  // Falcon Mamba's publish
   expect_all_in(refusal_with("mamba", R"({"intermediate_size": 39})"), {"mixer.in_proj.weight", "[78, 20]"});
 }
 
+TEST(StateConfigs, OlmoHybridHasNoPositionsIfThetaIsNull) {
+  const HostileFolder folder("olmo_hybrid");
+  const auto rotates_with = [&](const Json& rope) {
+    folder.edit_json([&](Json& config) { config["rope_parameters"] = rope; });
+    return find<AttentionConfig>(load_checkpoint(folder.path()).model->config().blocks[2])->rope.has_value();
+  };
+  EXPECT_TRUE(rotates_with(nullptr));
+  EXPECT_TRUE(rotates_with({{"rope_type", "default"}}));
+  EXPECT_FALSE(rotates_with({{"rope_type", "default"}, {"rope_theta", nullptr}}));
+}
+
 TEST(StateConfigs, AConvolutionOfAnotherShapeIsNamed) {
   const HostileFolder folder("olmo_hybrid");
   folder.edit_header([](Json& header) {

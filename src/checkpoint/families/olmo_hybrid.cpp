@@ -12,7 +12,7 @@ ModelConfig read_olmo_hybrid(ConfigReader& c) {
   }
   DecoderKeys keys{.max_seq_len = 65536};
   std::optional<ConfigReader> rope = c.object("rope_parameters");
-  keys.has_rope = !rope || rope->has("rope_theta");
+  keys.has_rope = !rope || !rope->contains("rope_theta") || rope->has("rope_theta");  // null: no positions
   ModelConfig model = read_decoder(c, keys);
   if (!keys.has_rope) c.ignore("rope_parameters");
   read_attention_bias(c, model);
