@@ -49,7 +49,7 @@ void read_field(ConfigReader& c, const std::string& key, const Field& field, T& 
   } else if constexpr (std::is_same_v<T, float>) {
     member = static_cast<float>(c.number_or(key, static_cast<double>(member)));
   } else if constexpr (std::is_same_v<T, Activation>) {
-    member = activation_named(c, c.text_or(key, text_of(member)));
+    member = read_activation(c, key, text_of(member));
   } else if constexpr (std::is_enum_v<T>) {
     member = static_cast<T>(choice(c, key, words(member), static_cast<std::size_t>(member)));
   } else if constexpr (std::is_same_v<T, std::optional<std::int64_t>>) {

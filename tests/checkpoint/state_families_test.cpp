@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "checkpoint/gradients_file.h"
 #include "checkpoint/hostile_folder.h"
+#include "checkpoint/hugging_face/config_json.h"
 #include "support/backward.h"
 #include "support/data.h"
 
@@ -80,11 +82,21 @@ std::string refusal_with(const std::string& golden, const std::string& patch) {
 TEST(StateConfigs, AreRefusedByName) {
   expect_all_in(refusal_with("mamba2", R"({"time_step_limit": [0.5, 0.1]})"), {"time_step_limit"});
   expect_all_in(refusal_with("mamba2", R"({"time_step_limit": [0.0]})"), {"config.json]", "time_step_limit"});
-  expect_all_in(refusal_with("mamba2", R"({"n_groups": 7})"), {"groups", "7"});
+  expect_all_in(refusal_with("mamba2", R"({"n_groups": 7})"), {"num_heads", "n_groups (7)"});
   expect_all_in(refusal_with("mamba2", R"({"conv_kernel": 0})"), {"config.json]", "conv_kernel"});
-  expect_all_in(refusal_with("mamba", R"({"hidden_act": "mish"})"), {"config.json]", "mish"});
+  expect_all_in(refusal_with("mamba", R"({"hidden_act": "mish"})"), {"config.json]", "hidden_act", "mish"});
   expect_all_in(refusal_with("lfm2", R"({"layer_types": ["conv", "mystery", "conv"]})"), {"layer_types"});
-  expect_all_in(refusal_with("qwen3_next", R"({"linear_num_value_heads": 7})"), {"7"});
+  expect_all_in(refusal_with("qwen3_next", R"({"linear_num_value_heads": 7})"),
+                {"linear_num_value_heads", "linear_num_key_heads (3)", "7"});
+  expect_all_in(refusal_with("qwen3_next", R"({"num_key_value_heads": 2})"),
+                {"num_attention_heads", "num_key_value_heads (2)", "3"});
+  expect_all_in(refusal_with("bamba", R"({"partial_rotary_factor": 1.0})"), {"partial_rotary_factor", "0.5"});
+  expect_all_in(refusal_with("mamba", R"({"layer_norm_epsilon": -1})"), {"layer_norm_epsilon", "-1"});
+  expect_all_in(refusal_with("falcon_mamba", R"({"mixer_rms_eps": -1})"), {"mixer_rms_eps", "-1"});
+  expect_all_in(refusal_with("jamba", R"({"expert_layer_offset": 5})"), {"expert_layer_offset", "expert_layer_period"});
+  expect_all_in(refusal_with("jamba", R"({"attn_layer_offset": 3})"), {"attn_layer_offset", "attn_layer_period"});
+  expect_all_in(refusal_with("falcon_h1", R"({"key_multiplier": 0})"), {"config.json]", "key_multiplier", "0"});
+  expect_all_in(refusal_with("falcon_h1", R"({"mamba_d_ssm": 31})"), {"mamba_d_ssm (31)", "30"});
   expect_all_in(refusal_with("qwen3_next", R"({"attention_bias": true})"), {"attention_bias"});
   expect_all_in(refusal_with("falcon_h1", R"({"ssm_multipliers": [1, 2]})"), {"config.json]", "ssm_multipliers", "5"});
   expect_all_in(refusal_with("falcon_h1", R"({"mystery_key": 3})"), {"config.json]", "mystery_key"});
@@ -102,6 +114,85 @@ TEST(StateConfigs, InfinityMayBeAWord) {
   const auto* const mamba = find<Mamba2Config>(checkpoint.model->config().blocks[0]);
   ASSERT_NE(mamba, nullptr);
   EXPECT_TRUE(std::isinf(mamba->limits.most));
+}
+
+ModelConfig config_with(const std::string& golden, const std::string& patch) {
+  const HostileFolder folder(golden);
+  folder.edit_json([&](Json& config) { config.merge_patch(Json::parse(patch)); });
+  return load_checkpoint(folder.path()).model->config();
+}
+
+TEST(StateConfigs, IntermediateSizeOverrulesExpand) {  // Falcon Mamba's published config says expand 16 and means 2
+  for (const char* golden : {"mamba", "falcon_mamba"}) {
+    EXPECT_EQ(config_with(golden, R"({"expand": 16})"), golden_checkpoint(golden).model->config());
+  }
+  expect_all_in(refusal_with("mamba", R"({"intermediate_size": 39})"), {"mixer.in_proj.weight", "[78, 20]"});
+}
+
+TEST(StateConfigs, OlmoHybridHasNoPositionsIfThetaIsNull) {
+  const HostileFolder folder("olmo_hybrid");
+  const auto rotates_with = [&](const Json& rope) {
+    folder.edit_json([&](Json& config) { config["rope_parameters"] = rope; });
+    return find<AttentionConfig>(load_checkpoint(folder.path()).model->config().blocks[2])->rope.has_value();
+  };
+  EXPECT_TRUE(rotates_with(nullptr));
+  EXPECT_TRUE(rotates_with({{"rope_type", "default"}}));
+  EXPECT_FALSE(rotates_with({{"rope_type", "default"}, {"rope_theta", nullptr}}));
+}
+
+TEST(StateConfigs, AConvolutionOfAnotherShapeIsNamed) {
+  const HostileFolder folder("olmo_hybrid");
+  folder.edit_header([](Json& header) {
+    Json& tensor = header["model.layers.0.linear_attn.k_conv1d.weight"];
+    tensor["shape"] = {tensor["shape"][2], 1, tensor["shape"][0]};
+  });
+  expect_all_in(refusal(folder.path()), {"linear_attn.", "_conv1d.weight", "expected shape"});
+}
+
+TEST(StateConfigs, TheActivationIsThatOfTheConvolution) {
+  const ModelConfig jamba = config_with("jamba", "{}"), bamba = config_with("bamba", "{}");
+  const ModelConfig olmo = config_with("olmo_hybrid", "{}");
+  EXPECT_EQ(find<MambaConfig>(jamba.blocks[0])->activation, Activation::gelu_erf);
+  EXPECT_EQ(find<Mamba2Config>(bamba.blocks[0])->activation, Activation::gelu_tanh);
+  EXPECT_EQ(find<DeltaNetConfig>(olmo.blocks[0])->activation, Activation::gelu_erf);
+}
+
+TEST(StateConfigs, NemotronClampsStepsFromBelowAlone) {
+  const auto limits_with = [](const std::string& patch) {
+    return find<Mamba2Config>(config_with("nemotron_h", patch).blocks[0])->limits;
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(limits_with("{}"), (StepLimits{0.001f, infinity}));
+  EXPECT_EQ(limits_with(R"({"time_step_limit": [0.25, 0.5], "time_step_min": 0.125})"), (StepLimits{0.125f, infinity}));
+  EXPECT_EQ(limits_with(R"({"mamba_dt_min": 0.5})"), (StepLimits{0.5f, infinity}));
+}
+
+TEST(StateConfigs, NemotronHasOldAndUnusedKeys) {
+  const ModelConfig config = golden_checkpoint("nemotron_h").model->config();
+  EXPECT_EQ(config_with("nemotron_h", R"({"mamba_d_conv": 3, "conv_kernel": 4, "mamba_n_groups": 3, "n_groups": 9,
+      "mamba_conv_bias": true, "use_conv_bias": false, "mamba_expand": 3, "norm_eps": 0.5, "rope_theta": 10,
+      "partial_rotary_factor": 0.5, "head_dim": null, "attention_head_dim": 6, "tie_word_embeddings": true,
+      "layers_block_type": null, "hybrid_override_pattern": "M-*EM"})"),
+            config);
+  EXPECT_EQ(config_with("nemotron_h", R"({"num_nextn_predict_layers": 1})"), config);  // without num_hidden_layers
+  EXPECT_EQ(config_with("nemotron_h", R"({"num_nextn_predict_layers": 2, "num_hidden_layers": 5})"), config);
+}
+
+TEST(StateConfigs, ChosenExpertsOfNemotronHaveNoBiases) {
+  Json config = Json::parse(read_file(goldens() + "/nemotron_h/config.json"));
+  config["mlp_bias"] = true;
+  const ModelConfig model = read_model_config(family_of(config, "config.json"), config, "config.json");
+  const MoeConfig& moe = *find<MoeConfig>(model.blocks[3]);
+  EXPECT_FALSE(moe.expert.bias);
+  EXPECT_TRUE(moe.shared->bias);
+  EXPECT_TRUE(moe.latent_bias);
+  EXPECT_TRUE(find<DenseConfig>(model.blocks[1])->bias);
+}
+
+TEST(StateConfigs, TiedHeadsAreThoseOfTransformers) {
+  const ModelConfig lfm2 = config_with("lfm2", R"({"tie_embedding": true, "tie_word_embeddings": false})");
+  EXPECT_TRUE(lfm2.head.tied);
+  EXPECT_FALSE(config_with("kimi_linear", R"({"tie_word_embeddings": true})").head.tied);
 }
 
 TEST(StateConfigs, ModelsWithoutAttentionHaveNoContextLimit) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -165,6 +166,13 @@ TEST_F(TrainerOf, CorrectionsMoveTowardsEvenChoices) {
   EXPECT_EQ(moved, corrections("parts", "router_bias_rate = 0.25\n", 4));
 }
 
+bool has_states(const ModelConfig& config) {
+  const std::vector<CacheLayerConfig> layers = cache_layers(config);
+  return std::any_of(layers.begin(), layers.end(), [](const CacheLayerConfig& layer) {
+    return std::holds_alternative<std::vector<StateConfig>>(layer);
+  });
+}
+
 TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
   const Json golden = Json::parse(bytes_of(std::string(VITRINE_SOURCE_DIR) + "/tests/train/adamw_steps.json"));
   for (const auto& [name, model] : golden["models"].items()) {
@@ -178,14 +186,17 @@ TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {
     run.batch = 1;
     run.seq_len = golden["length"];
     run.steps = 11;
-    run.lr = golden["lr"];
+    run.lr = model["lr"];
     run.schedule = "name = \"constant\"\n";
     run.log = "";
     train_tiny(run);
     const std::vector<double> losses = losses_of(run.out);
     const auto expected = model["losses"].get<std::vector<double>>();
     ASSERT_EQ(losses.size(), expected.size());
-    const double tolerance = max_experts(begin.model->config()) > 0 ? 1e-4 : 1e-5;  // of the float32 sums of both
+    // of the float32 sums of both; a scan sums in another order than forms by chunks
+    const double tolerance = has_states(begin.model->config())        ? 3e-4
+                             : max_experts(begin.model->config()) > 0 ? 1e-4
+                                                                      : 1e-5;
     for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], tolerance) << "step " << i;
   }
 }

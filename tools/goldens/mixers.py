@@ -13,6 +13,7 @@ from unittest.mock import patch
 import torch
 from goldens.values import Sites, assert_close
 from torch import Tensor, nn
+from transformers.activations import ACT2FN
 
 SCANS = (
     "mamba_selective_scan",
@@ -85,14 +86,14 @@ def mixer_sites(module: nn.Module, slot: str, outputs: dict, name: str, calls: S
 def convolution_sites(call: Call, site: str) -> Sites:
     """What the convolution reads and what it makes of that before the activation, [T, C]."""
     x = call.args[0][0].T
-    options = dict(zip(("weight", "bias"), call.args[1:])) | call.options
+    options = dict(zip(("weight", "bias", "activation"), call.args[1:])) | call.options
     weight, bias = options["weight"], options.get("bias")
     width = weight.shape[-1]
     before = torch.cat((x.new_zeros(width - 1, x.shape[1]), x))
     out = sum((before[j : j + len(x)] * weight[:, j] for j in range(width)), x.new_zeros(()))
     out = out if bias is None else out + bias
-    is_active = options.get("activation") is not None or len(call.args) > 3
-    assert_close(nn.functional.silu(out) if is_active else out, call.result[0].T, "convolution")
+    activation = options.get("activation")
+    assert_close(ACT2FN[activation](out) if activation else out, call.result[0].T, "convolution")
     return {f"{site}.hook_in": x, f"{site}.hook_out": out}
 
 

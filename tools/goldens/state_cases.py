@@ -111,7 +111,7 @@ STATE_CASES = [
     ),
     case(
         "jamba",
-        "Mamba 1 with normalized step, B and C, attention without positions, experts without renormalization",
+        "Mamba 1 with normalized step, B and C, GELU after its convolution, attention without positions, experts without renormalization",
         transformers.JambaForCausalLM,
         dict(
             hidden_size=20,
@@ -128,6 +128,7 @@ STATE_CASES = [
             mamba_d_state=11,
             mamba_d_conv=5,
             mamba_dt_rank=3,
+            hidden_act="gelu",
             max_position_embeddings=64,
         ),
         MAMBAS,
@@ -135,7 +136,7 @@ STATE_CASES = [
     ),
     case(
         "bamba",
-        "Mamba 2 with three groups, attention with RoPE on half of each head",
+        "Mamba 2 with three groups, GELU after its convolution, attention with RoPE on half of each head",
         transformers.BambaForCausalLM,
         dict(
             hidden_size=24,
@@ -151,6 +152,7 @@ STATE_CASES = [
             mamba_d_conv=4,
             mamba_expand=2,
             mamba_chunk_size=5,
+            hidden_act="gelu_pytorch_tanh",
             max_position_embeddings=64,
             rope_parameters=ROPE | {"partial_rotary_factor": 0.5},
         ),
@@ -403,7 +405,7 @@ STATE_CASES = [
     ),
     case(
         "olmo_hybrid",
-        "delta nets that may flip signs, normed before, and attention normed after",
+        "delta nets that may flip signs, with GELU after their convolutions, normed before, and attention normed after",
         transformers.OlmoHybridForCausalLM,
         dict(
             hidden_size=20,
@@ -417,6 +419,7 @@ STATE_CASES = [
             linear_value_head_dim=7,
             linear_conv_kernel_dim=4,
             linear_allow_neg_eigval=True,
+            hidden_act="gelu",
             layer_types=["linear_attention", "linear_attention", "full_attention"],
             max_position_embeddings=64,
             rope_parameters=None,  # the default

@@ -12,6 +12,8 @@ ModelConfig read_bamba(ConfigReader& c) {
   keys.norm.eps = 1e-5f;
   keys.rope.fraction_key = "partial_rotary_factor";
   keys.rope.fraction = 0.5;
+  // transformers overrules this key where it is not in rope_parameters
+  c.expect(c.number_or("partial_rotary_factor", 0.5) == 0.5, "partial_rotary_factor", "0.5");
   ModelConfig model = read_decoder(c, keys);
   c.ignore("attn_rotary_emb");  // in published files: the elements of a head that rotate
   read_biases(c, model);

@@ -10,7 +10,7 @@ ModelConfig read_distilbert(ConfigReader& c) {
     c.ignore(key);  // training; the table of positions is stored in any case
   }
   return read_encoder(c, {"dim", "n_layers", "n_heads", "hidden_dim", "activation", 0, false}, 1e-12,
-                      activation_named(c, c.text_or("activation", "gelu")));
+                      read_activation(c, "activation", "gelu"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::vector<float> read_multipliers(ConfigReader& c, std::string_view key, std::
 }
 
 ModelConfig read_falcon_h1(ConfigReader& c) {
-  const auto multiplier = [&](std::string_view key) { return static_cast<float>(c.number_or(key, 1)); };
+  const auto multiplier = [&](std::string_view key) { return static_cast<float>(c.positive_or(key, 1)); };
   DecoderKeys keys{.max_seq_len = 8192};
   keys.norm.eps = 1e-5f;
   ModelConfig model = read_decoder(c, keys);

@@ -8,7 +8,7 @@ Family falcon_mamba_family() {
   return mamba_like_family("falcon_mamba", "FalconMambaForCausalLM", [](ConfigReader& c) {
     ModelConfig model = read_mixer_stack(c, true);
     MambaConfig mamba = read_mamba(c, model);
-    mamba.norm = NormConfig{NormConfig::Kind::rms, static_cast<float>(c.number_or("mixer_rms_eps", 1e-6))};
+    mamba.norm = NormConfig{NormConfig::Kind::rms, read_eps(c, "mixer_rms_eps", 1e-6)};
     mamba.norm->weight = false;
     put_mixers(model, mamba, std::vector<bool>(model.blocks.size(), true));
     return model;

@@ -14,7 +14,7 @@ Family gemma_family() {
       throw Unsupported(c.where(), "hidden_act and hidden_activation contradict each other: {} and {}", act, newer);
     }
     ModelConfig model = read_gemma_decoder(c, {.max_seq_len = 8192});
-    for (DenseConfig* ffn : every<DenseConfig>(model.blocks)) ffn->activation = activation_named(c, act);
+    for (DenseConfig* ffn : every<DenseConfig>(model.blocks)) ffn->activation = activation_named(c, "hidden_act", act);
     return model;
   });
 }

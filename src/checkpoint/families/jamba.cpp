@@ -16,7 +16,7 @@ ModelConfig read_jamba(ConfigReader& c) {
   mamba.d_state = c.size_or("mamba_d_state", 16);
   mamba.width = c.size_or("mamba_d_conv", 4);
   mamba.dt_rank = c.size_or_auto("mamba_dt_rank", (model.d_model + 15) / 16);
-  mamba.activation = activation_named(c, c.text_or("hidden_act", "silu"));
+  mamba.activation = read_activation(c, "hidden_act", "silu");
   mamba.conv_bias = c.flag_or("mamba_conv_bias", true);
   mamba.bias = c.flag_or("mamba_proj_bias", false);
   mamba.norm = *model.final_norm;
@@ -24,10 +24,13 @@ ModelConfig read_jamba(ConfigReader& c) {
     return static_cast<std::int64_t>(c.number_or(key, otherwise));
   };
   const std::int64_t period = c.size_or("attn_layer_period", 8), offset = at("attn_layer_offset", 4);
+  c.expect(offset >= 0 && offset < period, "attn_layer_offset", "a whole number below attn_layer_period");
   const auto otherwise = [=](std::size_t i) { return static_cast<std::int64_t>(i) % period != offset; };
   put_mixers(model, mamba, read_state_layers(c, model.blocks.size(), otherwise, "mamba"));
 
   const std::int64_t expert_period = c.size_or("expert_layer_period", 2), expert_offset = at("expert_layer_offset", 1);
+  c.expect(expert_offset >= 0 && expert_offset < expert_period, "expert_layer_offset",
+           "a whole number below expert_layer_period");
   MoeConfig moe = read_experts(c, model, {.n_experts = 16, .top_k = 2});
   moe.renormalize = false;
   if (moe.n_experts == 1) return model;

@@ -21,6 +21,7 @@ DeltaNetConfig read_kda(ConfigReader& c, const ModelConfig& model, std::optional
   net.n_key_heads = net.n_heads;
   net.value_dim = net.key_dim;
   net.projections = DeltaNetConfig::Projections::apart;
+  net.activation = read_activation(c, "hidden_act", "silu");
   net.decay_by_channel = true;
   net.gate_rank = net.key_dim;
   net.sigmoid_gate = true;
@@ -53,6 +54,7 @@ ModelConfig read_kimi_linear(ConfigReader& c) {
                    .max_seq_len = 1048576};
   keys.norm.eps = 1e-5f;
   ModelConfig model = read_latent_decoder(c, keys, {.q_rank = std::nullopt, .pairs = false});
+  model.head.tied = false;  // transformers ties no weights of this family, whatever tie_word_embeddings says
   for (LatentAttentionConfig* attention : every<LatentAttentionConfig>(model.blocks)) {
     attention->positions = false;
     attention->latent_norm.eps = 1e-6f;

@@ -1,5 +1,7 @@
 // Nemotron-H: blocks of one sublayer: Mamba-2, attention without positions, an FFN with ReLU², or experts. Sources:
 // NVIDIA 2025; transformers, models/nemotron_h; the published config.json files.
+#include <limits>
+
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
@@ -26,7 +28,9 @@ std::vector<std::string> read_blocks(ConfigReader& c) {
         throw Unsupported(c.where(), "hybrid_override_pattern: expected letters M, *, - and E, got \"{}\"", pattern);
     }
   };
-  for (std::size_t i = 0; kinds.empty() && i < pattern.size(); ++i) kinds.push_back(named(pattern[i]));
+  if (kinds.empty()) {
+    for (const char letter : pattern) kinds.push_back(named(letter));
+  }
   if (kinds.empty()) kinds = {"linear_attention", "moe", "full_attention", "mlp"};
   if (kinds.size() > static_cast<std::size_t>(kMaxLayers)) {
     throw BadCheckpoint(c.where(), "layers_block_type: expected at most {} layers, got {}", kMaxLayers, kinds.size());
@@ -42,37 +46,57 @@ MoeConfig read_nemotron_experts(ConfigReader& c, const ModelConfig& model) {
   moe.shared->d_ff = c.size_or("moe_shared_expert_intermediate_size", 7688);
   moe.shared_gate = false;
   moe.latent = c.optional_size("moe_latent_size");
+  moe.latent_bias = moe.expert.bias;
+  moe.expert.bias = false;  // mlp_bias is of all but the chosen experts
   return moe;
 }
 
-ModelConfig read_nemotron_h(ConfigReader& c) {
-  for (const char* key : {"hidden_dropout", "mtp_layers_block_type", "mtp_hybrid_override_pattern"}) c.ignore(key);
-  c.refuse("sliding_window");
-  const std::vector<std::string> kinds = read_blocks(c);
-  ModelConfig model = read_mixer_stack(c, false);
-  model.max_seq_len = c.size_or("max_position_embeddings", 4096);
-  AttentionConfig attention;
-  attention.n_heads = c.size_or("num_attention_heads", 32);
-  attention.n_kv_heads = c.size_or("num_key_value_heads", attention.n_heads);
-  attention.head_dim = c.size_or("head_dim", 128);
-  attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
-  c.expect(!c.flag_or("attention_bias", false), "attention_bias", "false");
-  DenseConfig ffn{c.size_or("intermediate_size", 21504), activation_named(c, c.text_or("mlp_hidden_act", "relu2")),
-                  false, c.flag_or("mlp_bias", false)};
+Mamba2Config read_nemotron_mamba(ConfigReader& c, const ModelConfig& model) {
+  c.ignore("mamba_proj_bias");
+  const auto first_of = [&](const char* old, const char* now) {  // an old name overrules
+    if (c.contains(old)) c.ignore(now);
+    return c.contains(old) ? old : now;
+  };
   const Mamba2Keys keys{.n_heads = "mamba_num_heads",
                         .head_dim = "mamba_head_dim",
-                        .n_groups = "n_groups",
+                        .n_groups = first_of("mamba_n_groups", "n_groups"),
                         .d_state = "ssm_state_size",
-                        .d_conv = "conv_kernel",
-                        .expand = "expand",
-                        .conv_bias = "use_conv_bias",
+                        .d_conv = first_of("mamba_d_conv", "conv_kernel"),
+                        .expand = first_of("mamba_expand", "expand"),
+                        .conv_bias = first_of("mamba_conv_bias", "use_conv_bias"),
                         .bias = "use_bias",
                         .activation = "mamba_hidden_act",
                         .groups = 8,
                         .state = 128};
   const std::int64_t inner = c.size_or("mamba_num_heads", 128) * c.size_or("mamba_head_dim", 64);
-  const Mamba2Config mamba = read_mamba2(c, model, keys, inner);
-  c.ignore("mamba_proj_bias");
+  Mamba2Config mamba = read_mamba2(c, model, keys, inner);
+  // transformers clamps steps from below by time_step_min, and reads time_step_limit nowhere
+  mamba.limits = {static_cast<float>(c.number_or(first_of("mamba_dt_min", "time_step_min"), 0.001)),
+                  std::numeric_limits<float>::infinity()};
+  return mamba;
+}
+
+ModelConfig read_nemotron_h(ConfigReader& c) {
+  for (const char* key :
+       {"hidden_dropout", "mtp_layers_block_type", "mtp_hybrid_override_pattern", "mamba_dt_max", "mamba_dt_limit",
+        "mamba_dt_init_floor", "norm_eps", "rms_norm_eps", "rope_theta", "partial_rotary_factor"}) {
+    c.ignore(key);  // in published files; transformers reads them nowhere
+  }
+  c.refuse("sliding_window");
+  const std::vector<std::string> kinds = read_blocks(c);
+  ModelConfig model = read_mixer_stack(c, false);
+  model.head.tied = false;  // transformers ties no weights of this family, whatever tie_word_embeddings says
+  model.max_seq_len = c.size_or("max_position_embeddings", 4096);
+  AttentionConfig attention;
+  attention.n_heads = c.size_or("num_attention_heads", 32);
+  attention.n_kv_heads = c.size_or("num_key_value_heads", attention.n_heads);
+  expect_multiple(c, "num_attention_heads", attention.n_heads, "num_key_value_heads", attention.n_kv_heads);
+  attention.head_dim = c.size_or("head_dim", c.size_or("attention_head_dim", 128));
+  attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
+  c.expect(!c.flag_or("attention_bias", false), "attention_bias", "false");
+  DenseConfig ffn{c.size_or("intermediate_size", 21504), read_activation(c, "mlp_hidden_act", "relu2"), false,
+                  c.flag_or("mlp_bias", false)};
+  const Mamba2Config mamba = read_nemotron_mamba(c, model);
   const NormConfig norm = *model.final_norm;
   model.blocks.assign(kinds.size(), BlockConfig{{{ffn, {norm}}}});
   const MoeConfig moe = read_nemotron_experts(c, model);

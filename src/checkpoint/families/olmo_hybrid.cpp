@@ -12,7 +12,7 @@ ModelConfig read_olmo_hybrid(ConfigReader& c) {
   }
   DecoderKeys keys{.max_seq_len = 65536};
   std::optional<ConfigReader> rope = c.object("rope_parameters");
-  keys.has_rope = !rope || rope->has("rope_theta");
+  keys.has_rope = !rope || !rope->contains("rope_theta") || rope->has("rope_theta");  // null: no positions
   ModelConfig model = read_decoder(c, keys);
   if (!keys.has_rope) c.ignore("rope_parameters");
   read_attention_bias(c, model);
@@ -52,7 +52,9 @@ void adapt_convolutions(ModelConfig& model, const ShapeOfTensor& shape_of) {
       const std::vector<std::int64_t> shape = shape_of(layer + std::string(kNames[part]));
       if (!shape.empty()) parts[part] = shape[0];
     }
-    if (parts[0] > 0 && parts[1] > 0 && parts[2] > 0) net->conv_parts = parts;
+    const bool are_all = parts[0] > 0 && parts[1] > 0 && parts[2] > 0;
+    const bool fit = parts[0] + parts[1] + parts[2] == net->channels();  // else binding names the tensor
+    if (are_all && fit) net->conv_parts = parts;
   }
 }
 

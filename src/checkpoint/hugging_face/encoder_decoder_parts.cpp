@@ -92,7 +92,7 @@ ModelConfig read_bart(ConfigReader& c, const BartOptions& options) {
     const auto own = pad.value_or(static_cast<std::int32_t>(options.pad_id));  // null in the config: the default
     model.embedding.first_position = model.encoder->embedding.first_position = own + 1;
   }
-  const Activation activation = activation_named(c, c.text_or("activation_function", options.activation));
+  const Activation activation = read_activation(c, "activation_function", options.activation);
   model.encoder->blocks = read_bart_blocks(c, "encoder", options, model.d_model, activation);
   model.blocks = read_bart_blocks(c, "decoder", options, model.d_model, activation);
   return model;
@@ -178,7 +178,7 @@ ModelConfig read_t5(ConfigReader& c, bool scales_tied_logits) {
   const std::string proj = c.text_or("feed_forward_proj", "relu");
   const bool is_gated = proj.starts_with("gated-");
   const std::string activation = proj == "gated-gelu" ? "gelu_new" : is_gated ? proj.substr(6) : proj;
-  const DenseConfig ffn{c.size("d_ff"), activation_named(c, activation), is_gated, false};
+  const DenseConfig ffn{c.size("d_ff"), activation_named(c, "feed_forward_proj", activation), is_gated, false};
   model.relative_bias = {c.size_or("relative_attention_num_buckets", 32),
                          c.size_or("relative_attention_max_distance", 128), false};
 

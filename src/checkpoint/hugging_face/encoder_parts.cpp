@@ -38,7 +38,7 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
   attention.head_dim = read_head_dim(c, "", model.d_model, attention.n_heads);
   attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
   attention.bidirectional = attention.qkv_bias = attention.out_bias = true;
-  const DenseConfig ffn{c.size(keys.d_ff), activation_named(c, c.text_or(keys.activation, "gelu")), false, true};
+  const DenseConfig ffn{c.size(keys.d_ff), read_activation(c, keys.activation, "gelu"), false, true};
   BlockConfig block = transformer_block(attention, ffn);
   for (Sublayer& sublayer : block.sublayers) sublayer.norms.sum = norm;
   model.blocks.assign(static_cast<std::size_t>(c.size(keys.n_layers, kMaxLayers)), block);
@@ -53,7 +53,7 @@ ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation
     c.ignore(key);  // of the first multilingual BERT; they have no effect
   }
   c.expect(c.text_or("position_embedding_type", "absolute") == "absolute", "position_embedding_type", "absolute");
-  const Activation own = activation_named(c, c.text_or("hidden_act", "gelu"));
+  const Activation own = read_activation(c, "hidden_act", "gelu");
   ModelConfig model = read_encoder(
       c,
       EncoderKeys{"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act", pad_id},

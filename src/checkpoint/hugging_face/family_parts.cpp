@@ -143,12 +143,15 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   model.head.tied = c.flag_or("tie_word_embeddings", keys.tied);
 
   NormConfig norm = keys.norm;
-  norm.eps = static_cast<float>(c.number_or(keys.eps_key, static_cast<double>(keys.norm.eps)));
+  norm.eps = read_eps(c, keys.eps_key, static_cast<double>(keys.norm.eps));
   model.final_norm = norm;
   AttentionConfig attention;
   attention.n_heads = c.size(keys.n_heads_key);
   attention.n_kv_heads =
       keys.n_kv_heads_key.empty() ? attention.n_heads : c.size_or(keys.n_kv_heads_key, attention.n_heads);
+  if (!keys.n_kv_heads_key.empty()) {
+    expect_multiple(c, keys.n_heads_key, attention.n_heads, keys.n_kv_heads_key, attention.n_kv_heads);
+  }
   const bool has_head_dim = !keys.head_dim_key.empty() && c.has(keys.head_dim_key);
   attention.head_dim = keys.head_dim && !has_head_dim
                            ? *keys.head_dim
@@ -161,7 +164,7 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
   }
   const std::int64_t d_ff =
       keys.d_ff_factor > 0 ? c.size_or(keys.d_ff_key, keys.d_ff_factor * model.d_model) : c.size(keys.d_ff_key);
-  const Activation activation = activation_named(c, c.text_or(keys.activation_key, keys.activation));
+  const Activation activation = read_activation(c, keys.activation_key, keys.activation);
   const BlockConfig block{{{attention, {norm}}, {DenseConfig{d_ff, activation, keys.gated, false}, {norm}}}};
   model.blocks.assign(static_cast<std::size_t>(c.size(keys.n_layers_key, kMaxLayers)), block);
   return model;
@@ -291,15 +294,31 @@ std::optional<float> read_softcap(ConfigReader& config, std::string_view key, st
   return cap ? std::optional(static_cast<float>(*cap)) : std::nullopt;
 }
 
-Activation activation_named(const ConfigReader& config, std::string_view name) {
+Activation activation_named(const ConfigReader& config, std::string_view key, std::string_view name) {
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast") return Activation::gelu_tanh;
   if (name == "gelu") return Activation::gelu_erf;
   if (name == "silu" || name == "swish") return Activation::silu;
   if (name == "relu") return Activation::relu;
   if (name == "tanh") return Activation::tanh;
   if (name == "relu2") return Activation::relu_squared;
-  throw Unsupported(config.where(), "activation \"{}\" is not supported ({} are)", name,
+  throw Unsupported(config.where(), "{}: activation \"{}\" is not supported ({} are)", key, name,
                     fmt::join(words(Activation()), ", "));
+}
+
+Activation read_activation(ConfigReader& config, std::string_view key, std::string_view otherwise) {
+  return activation_named(config, key, config.text_or(key, otherwise));
+}
+
+float read_eps(ConfigReader& config, std::string_view key, double otherwise) {
+  const double eps = config.number_or(key, otherwise);
+  if (eps < 0) throw BadCheckpoint(config.where(), "{}: expected a number of at least 0, got {}", key, eps);
+  return static_cast<float>(eps);
+}
+
+void expect_multiple(const ConfigReader& config, std::string_view key, std::int64_t value, std::string_view divisor_key,
+                     std::int64_t divisor) {
+  if (value % divisor == 0) return;
+  throw BadCheckpoint(config.where(), "{}: expected a multiple of {} ({}), got {}", key, divisor_key, divisor, value);
 }
 
 void read_attention_bias(ConfigReader& c, ModelConfig& model) {

@@ -117,8 +117,15 @@ std::optional<std::int32_t> read_id(ConfigReader& c, std::string_view key, std::
                                     std::int64_t vocab_size);
 /// A softcap: `otherwise` if the key is absent, none if it is null.
 std::optional<float> read_softcap(ConfigReader& config, std::string_view key, std::optional<double> otherwise);
-/// An activation by its name in transformers (ACT2FN). Throws Unsupported for other names.
-Activation activation_named(const ConfigReader& config, std::string_view name);
+/// An activation by its name in transformers (ACT2FN), the value of `key`. Throws Unsupported for other names.
+Activation activation_named(const ConfigReader& config, std::string_view key, std::string_view name);
+/// The activation that `key` names.
+Activation read_activation(ConfigReader& config, std::string_view key, std::string_view otherwise);
+/// The epsilon of a norm, at least 0.
+float read_eps(ConfigReader& config, std::string_view key, double otherwise);
+/// Throws if the value of `key` is not a multiple of that of `divisor_key`.
+void expect_multiple(const ConfigReader& config, std::string_view key, std::int64_t value, std::string_view divisor_key,
+                     std::int64_t divisor);
 /// Reads attention_bias, for the projections of all layers; absent: none.
 void read_attention_bias(ConfigReader& config, ModelConfig& model);
 /// Reads attention_bias, and mlp_bias for the FFNs of all layers; absent: none.

@@ -42,7 +42,7 @@ ModelConfig read_mixer_stack(ConfigReader& c, bool tied) {
   model.max_seq_len = kNoContextLimit;
   model.head.tied = c.flag_or("tie_word_embeddings", tied);
   NormConfig norm{NormConfig::Kind::rms, 1e-5f, 0.0f, false};
-  norm.eps = static_cast<float>(c.number_or("layer_norm_epsilon", 1e-5));
+  norm.eps = read_eps(c, "layer_norm_epsilon", 1e-5);
   model.final_norm = norm;
   const BlockConfig block{{{ConvConfig(), {norm}}}};  // its reader replaces the mixer
   model.blocks.assign(static_cast<std::size_t>(c.size_or("num_hidden_layers", 32)), block);
@@ -86,11 +86,13 @@ void ignore_mamba_keys(ConfigReader& c) {
 MambaConfig read_mamba(ConfigReader& c, const ModelConfig& model) {
   ignore_mamba_keys(c);
   MambaConfig mamba;
-  mamba.channels = static_cast<std::int64_t>(c.positive_or("expand", 2) * static_cast<double>(model.d_model));
+  const double expand = c.positive_or("expand", 2);  // intermediate_size overrules it; published files contradict
+  mamba.channels =
+      c.size_or("intermediate_size", static_cast<std::int64_t>(expand * static_cast<double>(model.d_model)));
   mamba.d_state = c.size_or("state_size", 16);
   mamba.width = c.size_or("conv_kernel", 4);
   mamba.dt_rank = c.size_or_auto("time_step_rank", (model.d_model + 15) / 16);
-  mamba.activation = activation_named(c, c.text_or("hidden_act", "silu"));
+  mamba.activation = read_activation(c, "hidden_act", "silu");
   mamba.conv_bias = c.flag_or("use_conv_bias", true);
   mamba.bias = c.flag_or("use_bias", false);
   return mamba;
@@ -105,13 +107,15 @@ Mamba2Config read_mamba2(ConfigReader& c, const ModelConfig& model, const Mamba2
   mamba.n_heads = c.size_or(keys.n_heads, keys.heads);
   mamba.head_dim = c.size_or_auto(keys.head_dim, std::max<std::int64_t>(1, width / mamba.n_heads));
   if (mamba.inner() != width) {
-    throw BadCheckpoint(c.where(), "{} × {}: expected {} · hidden_size ({}), got {}", keys.n_heads, keys.head_dim,
-                        keys.expand, width, mamba.inner());
+    const std::string expected = inner ? std::string("mamba_d_ssm") : std::string(keys.expand) + " · hidden_size";
+    throw BadCheckpoint(c.where(), "{} × {}: expected {} ({}), got {}", keys.n_heads, keys.head_dim, expected, width,
+                        mamba.inner());
   }
   mamba.n_groups = c.size_or(keys.n_groups, keys.groups);
+  expect_multiple(c, keys.n_heads, mamba.n_heads, keys.n_groups, mamba.n_groups);
   mamba.d_state = c.size_or(keys.d_state, keys.state);
   mamba.width = c.size_or(keys.d_conv, 4);
-  mamba.activation = activation_named(c, c.text_or(keys.activation, "silu"));
+  mamba.activation = read_activation(c, keys.activation, "silu");
   mamba.conv_bias = c.flag_or(keys.conv_bias, true);
   mamba.in_bias = mamba.out_bias = c.flag_or(keys.bias, false);
   const auto [least, most] = c.range_or("time_step_limit", {0, std::numeric_limits<double>::infinity()});
@@ -124,9 +128,11 @@ DeltaNetConfig read_delta_net(ConfigReader& c, const DeltaNetConfig& defaults) {
   DeltaNetConfig net = defaults;
   net.n_key_heads = c.size_or("linear_num_key_heads", defaults.n_key_heads);
   net.n_heads = c.size_or("linear_num_value_heads", defaults.n_heads);
+  expect_multiple(c, "linear_num_value_heads", net.n_heads, "linear_num_key_heads", net.n_key_heads);
   net.key_dim = c.size_or("linear_key_head_dim", defaults.key_dim);
   net.value_dim = c.size_or("linear_value_head_dim", defaults.value_dim);
   net.width = c.size_or("linear_conv_kernel_dim", 4);
+  net.activation = read_activation(c, "hidden_act", "silu");
   return net;
 }
 
@@ -266,11 +272,12 @@ ModelConfig read_lfm2_decoder(ConfigReader& c) {
                           "conv_use_xavier_init", "num_heads", "theta", "use_pos_enc"}) {
     c.ignore(key);  // in published files, beside the keys that count
   }
-  DecoderKeys keys{.max_seq_len = 128000, .tied = c.flag_or("tie_embedding", true), .eps_key = "norm_eps"};
+  DecoderKeys keys{.max_seq_len = 128000, .tied = true, .eps_key = "norm_eps"};
   keys.norm.eps = 1e-5f;
   keys.rope.theta = 1000000;
   if (c.has("block_ff_dim")) keys.d_ff_key = "block_ff_dim", c.ignore("intermediate_size");
   ModelConfig model = read_decoder(c, keys);
+  model.head.tied = c.flag_or("tie_embedding", model.head.tied);
   norm_q_and_k(model, QkNormConfig::Over::head);
   ConvConfig conv;
   conv.width = c.size_or("conv_L_cache", 3);

@@ -191,7 +191,8 @@ std::vector<UnreadTensors> keep_text_half(const TextHalf& half, const Family& fa
   if (half.wrapper != nullptr) rename_text_half(*half.wrapper, family, tensors, unread);
   ConfigReader reader(half.config, half.where);
   const double n_layers = reader.number_or("num_hidden_layers", 0);
-  const double n_further = reader.number_or("num_nextn_predict_layers", 0);
+  // A config that lists its layers instead of counting them stores further ones under names of their own.
+  const double n_further = n_layers > 0 ? reader.number_or("num_nextn_predict_layers", 0) : 0;
   std::erase_if(tensors.all, [&](const auto& entry) {
     if (!predicts_further(family, entry.first, n_layers, n_further)) return false;
     add_unread(unread, "layers that predict further tokens (MTP)", entry.second);

@@ -91,7 +91,7 @@ Tensor forward(Pass& p, BlockSite at, const DeltaNetConfig& c, const DeltaNetPar
   Projected y = project(p, c, w, x);
   const Tensor inputs = p.tap(at(DeltaSite::conv_in), joined(p, at, c, y));
   const Tensor sums = p.tap(at(DeltaSite::conv_out), short_convolution(p, at, convolutions(c, w), inputs, 0));
-  const Tensor active = activate(p, Activation::silu, sums);
+  const Tensor active = activate(p, c.activation, sums);
   const auto part = [&](std::int64_t first, std::int64_t heads, std::int64_t size) {
     return columns(p, active, first, heads * size).reshaped({n, heads, size});
   };

@@ -18,6 +18,7 @@
 #include "model/mixers/delta_net/sites.h"
 #include "model/mixers/mixer.h"
 #include "model/param_list.h"
+#include "ops/elementwise.h"
 #include "ops/short_convolution.h"
 #include "ops/state_scan.h"
 
@@ -49,11 +50,12 @@ struct DeltaNetConfig {
   Projections projections = Projections::joined;
   /// Channels of convolutions with weights of their own, one after another; all 0: there is one.
   std::array<std::int64_t, 3> conv_parts{};
-  bool decay_by_channel = false;            ///< A decay for each row of a state (KDA).
-  std::optional<std::int64_t> gate_rank{};  ///< Of w_a and w_z; absent: they are whole matrices.
-  bool sigmoid_gate = false;                ///< Else SiLU.
-  float beta_scale = 1.0f;                  ///< 2 lets a decay be negative along a key.
-  bool rates_are_logs = true;               ///< The file stores log(−A), not A.
+  bool decay_by_channel = false;             ///< A decay for each row of a state (KDA).
+  std::optional<std::int64_t> gate_rank{};   ///< Of w_a and w_z; absent: they are whole matrices.
+  Activation activation = Activation::silu;  ///< After the convolution.
+  bool sigmoid_gate = false;                 ///< Else SiLU.
+  float beta_scale = 1.0f;                   ///< 2 lets a decay be negative along a key.
+  bool rates_are_logs = true;                ///< The file stores log(−A), not A.
   NormConfig norm{};
 
   std::int64_t keys() const { return n_key_heads * key_dim; }
@@ -81,6 +83,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"state_projections", "how the projections are stored", {}, false}, c.projections);
   visit(Field{"decay_by_channel", "a decay for each row of a state (KDA)", {}, false}, c.decay_by_channel);
   visit(Field{"gate_rank", "of the maps to the decay and to the gate", {}, false}, c.gate_rank);
+  visit(Field{"mixer_activation", "after the short convolution", {}, false}, c.activation);
   visit(Field{"sigmoid_gate", "the gate of the output is a sigmoid, else SiLU", {}, false}, c.sigmoid_gate);
   visit(Field{"beta_scale", "factor of beta: 2 lets a state turn its sign along a key"}, c.beta_scale);
   visit(Field{"state_norm", "of the output of each head, before the gate", {}, false}, c.norm);

@@ -192,12 +192,12 @@ void list_params(ParamList& list, const std::string& at, const MoeConfig& c, Moe
   if (c.router.correction) list.add(w.correction, at + ".correction.bias", Shape{c.n_experts});
   if (c.router.expert_scale) list.add(w.expert_scale, at + ".expert_scale.weight", Shape{c.n_experts});
   list.norm(w.ln_experts, at + ".ln_experts", c.norms.pre, d.stream);
-  if (c.latent) list.linear(w.latent_in, at + ".latent_in", *c.latent, d.stream, c.expert.bias);
+  if (c.latent) list.linear(w.latent_in, at + ".latent_in", *c.latent, d.stream, c.latent_bias);
   const Widths of_experts{c.latent.value_or(d.stream), d.source};
   for (std::size_t e = 0; e < w.experts.size(); ++e) {
     list_params(list, at + ".experts." + std::to_string(e), c.expert, w.experts[e], of_experts);
   }
-  if (c.latent) list.linear(w.latent_out, at + ".latent_out", d.stream, *c.latent, c.expert.bias);
+  if (c.latent) list.linear(w.latent_out, at + ".latent_out", d.stream, *c.latent, c.latent_bias);
   list.norm(w.ln_experts_post, at + ".ln_experts_post", c.norms.post, d.stream);
   if (!c.shared) return;
   list_params(list, at + ".shared", *c.shared, w.shared, d);

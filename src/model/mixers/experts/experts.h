@@ -66,6 +66,7 @@ struct MoeConfig {
   bool router_bias = false;
   /// Elements of a projection of the stream that the chosen experts read, and whose sum is projected back.
   std::optional<std::int64_t> latent{};
+  bool latent_bias = false;   ///< Of both projections.
   bool weighs_input = false;  ///< The weight multiplies what the expert reads, instead of its output; top_k is 1.
 
   bool operator==(const MoeConfig&) const = default;
@@ -83,6 +84,7 @@ void for_each_field(C& c, Visit&& visit) {
   visit(
       Field{"latent_experts", "elements of a projection that experts read, and whose sum is projected back", {}, false},
       c.latent);
+  if (c.latent) visit(Field{"latent_bias", "biases of these projections", {}, false}, c.latent_bias);
   visit(Field{"weighs_input", "the weight multiplies an expert's input, instead of its output; `top_k` is 1"},
         c.weighs_input);
   visit(Field{"router", "how the router scores, chooses and weighs"}, c.router);

@@ -36,8 +36,8 @@ struct MambaConfig {
   std::int64_t channels = 0;  ///< C
   std::int64_t d_state = 0;   ///< N
   std::int64_t dt_rank = 0;
-  std::int64_t width = 0;  ///< Tokens that a sum of the convolution reads.
-  Activation activation = Activation::silu;
+  std::int64_t width = 0;                    ///< Tokens that a sum of the convolution reads.
+  Activation activation = Activation::silu;  ///< After the convolution; the gate's is always SiLU.
   bool conv_bias = true;
   bool bias = false;                 ///< Of w_in and w_out.
   std::optional<NormConfig> norm{};  ///< Of r, B and C.
@@ -55,7 +55,7 @@ void for_each_field(C& c, Visit&& visit) {
         c.d_state);
   visit(Field{"dt_rank", "of the map to the steps of Mamba", "`d_model` / 16"}, c.dt_rank);
   visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included", "4"}, c.width);
-  visit(Field{"mixer_activation", "after the convolution, and of the gate", {}, false}, c.activation);
+  visit(Field{"mixer_activation", "after the short convolution", {}, false}, c.activation);
   visit(Field{"conv_bias", "a bias of the convolution"}, c.conv_bias);
   visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.bias);
   visit(Field{"step_norm", "of the steps, B and C of Mamba", {}, false}, c.norm);

@@ -27,13 +27,13 @@ Tensor convolved(Pass& p, const Mamba2Config& c, const Tensor& all) {
 /// What the output projection reads: y, gated and normalized.
 Tensor finished(Pass& p, BlockSite at, const Mamba2Config& c, const Mamba2Params& w, const Tensor& y, const Tensor& z) {
   const Tensor gate = p.tap(at(MambaSite::norm_gate), z);
-  if (!c.norm) return p.tap(at(MambaSite::norm_out), gated(p, c.activation, gate, y));
-  const Tensor x = c.norm_before_gate ? y : gated(p, c.activation, gate, y);
+  if (!c.norm) return p.tap(at(MambaSite::norm_out), gated(p, Activation::silu, gate, y));
+  const Tensor x = c.norm_before_gate ? y : gated(p, Activation::silu, gate, y);
   const Shape groups{y.rows(), c.n_groups, c.inner() / c.n_groups};
   const Tensor normed =
       norm(p, at(MambaSite::norm_scale), at(MambaSite::norm_normalized), *c.norm, w.norm, x.reshaped(groups))
           .reshaped(y.shape);
-  return p.tap(at(MambaSite::norm_out), c.norm_before_gate ? gated(p, c.activation, gate, normed) : normed);
+  return p.tap(at(MambaSite::norm_out), c.norm_before_gate ? gated(p, Activation::silu, gate, normed) : normed);
 }
 
 }  // namespace

@@ -41,11 +41,11 @@ struct Mamba2Config {
   static constexpr std::string_view kName = "mamba2";
 
   std::int64_t n_heads = 0;
-  std::int64_t head_dim = 0;  ///< P
-  std::int64_t d_state = 0;   ///< N
-  std::int64_t n_groups = 1;  ///< Of B and C, and of the norm.
-  std::int64_t width = 0;     ///< Tokens that a sum of the convolution reads.
-  Activation activation = Activation::silu;
+  std::int64_t head_dim = 0;                 ///< P
+  std::int64_t d_state = 0;                  ///< N
+  std::int64_t n_groups = 1;                 ///< Of B and C, and of the norm.
+  std::int64_t width = 0;                    ///< Tokens that a sum of the convolution reads.
+  Activation activation = Activation::silu;  ///< After the convolution; the gate's is always SiLU.
   bool conv_bias = true;
   bool in_bias = false, out_bias = false;  ///< Of w_in and w_out.
   StepLimits limits{};
@@ -85,7 +85,7 @@ void for_each_field(C& c, Visit&& visit) {
               "`n_state_heads`, or 1"},
         c.n_groups);
   visit(Field{"d_conv", "tokens that a sum of the short convolution reads, its own included", "4"}, c.width);
-  visit(Field{"mixer_activation", "after the convolution, and of the gate", {}, false}, c.activation);
+  visit(Field{"mixer_activation", "after the short convolution", {}, false}, c.activation);
   visit(Field{"conv_bias", "a bias of the convolution"}, c.conv_bias);
   visit(Field{"mixer_bias", "biases of the projections around a mixer with a state"}, c.in_bias);
   visit(Field{"mixer_out_bias", "a bias of the output projection of Mamba-2", "`mixer_bias`", false}, c.out_bias);
