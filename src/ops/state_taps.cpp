@@ -90,7 +90,7 @@ void TappedStates::tap_write() {
   write_ = p_.tensor(layout_.shape(run_.out.rows()));
   p_.for_rows(write_.rows(), layout_.size(), [&](std::int64_t t) {
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      const float* const key = run_.in_.keys.row(t) + h / run_.per_group() * s.rows;
+      const float* const key = run_.in_.keys.row(t) + s.group_of(h) * s.rows;
       for (std::int64_t l = 0; l < s.lanes; ++l) {
         const float value = run_.in_.values.row(t)[h * s.lanes + l];
         float* const to = write_.row(t) + (h * s.lanes + l) * s.rows;
@@ -211,7 +211,7 @@ void TappedStates::read_again() const {
                       const std::int64_t t = i / shape.heads, head = i % shape.heads;
                       const float *const before = states_.data + i * size, *const after = read_.data + i * size;
                       if (std::memcmp(before, after, static_cast<std::size_t>(size) * sizeof(float)) == 0) continue;
-                      const float* const query = run_.in_.queries.row(t) + head / run_.per_group() * shape.rows;
+                      const float* const query = run_.in_.queries.row(t) + shape.group_of(head) * shape.rows;
                       for (std::int64_t lane = 0; lane < shape.lanes; lane += kStateRow) {
                         const int n = lanes_from(shape, lane, StateKernels::kLanes);
                         std::fill_n(state, shape.rows * kStateRow, 0.0f);

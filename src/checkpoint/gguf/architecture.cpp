@@ -338,6 +338,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                              latent_architectures(),
                              stream_architectures(),
                              sink_architectures(),
+                             state_architectures(),
                              {xielu_architecture()}}) {
       all.insert(all.end(), more.begin(), more.end());
     }
@@ -392,7 +393,10 @@ const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
   if (!name) throw BadCheckpoint(metadata.path(), "expected general.architecture, got none");
   const auto is_chosen = [&](const GgufArchitecture& architecture) {
     if (architecture.chosen_by.empty()) return false;
-    const auto value = metadata.integer(std::string(*name) + "." + std::string(architecture.chosen_by)).value_or(0);
+    const std::string key = std::string(*name) + "." + std::string(architecture.chosen_by);
+    const GgufValue* const stored = metadata.find(key);
+    if (stored != nullptr && stored->type == GgufType::boolean) return metadata.boolean(key) == true;
+    const auto value = metadata.integer(key).value_or(0);
     return architecture.chosen_for ? value == *architecture.chosen_for : value != 0;
   };
   const GgufArchitecture* found = nullptr;

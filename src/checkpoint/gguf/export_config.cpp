@@ -20,6 +20,11 @@ std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
   return all;
 }
 
+const AttentionConfig* first_attention(const ModelConfig& config) {
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  return all.empty() ? nullptr : all.front();
+}
+
 /// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
 /// that has one.
 std::optional<RopeConfig> main_rope(const ModelConfig& config) {
@@ -65,6 +70,25 @@ std::vector<bool> layers_with_rope(const ModelConfig& config) {
   return flags;
 }
 
+std::vector<bool> layers_with_state(const ModelConfig& config) {
+  std::vector<bool> flags;
+  for (const BlockConfig& block : config.blocks) {
+    flags.push_back(find<AttentionConfig>(block) == nullptr && find<LatentAttentionConfig>(block) == nullptr);
+  }
+  return flags;
+}
+
+/// n if exactly every n-th layer has no state; empty if there is no such n.
+std::optional<double> attention_interval(const ModelConfig& config) {
+  const std::vector<bool> has_state = layers_with_state(config);
+  const auto first = std::find(has_state.begin(), has_state.end(), false);
+  const auto n = static_cast<std::size_t>(first - has_state.begin()) + 1;
+  for (std::size_t layer = 0; layer < has_state.size(); ++layer) {
+    if (has_state[layer] == ((layer + 1) % n == 0)) return std::nullopt;
+  }
+  return first == has_state.end() ? std::nullopt : std::optional(static_cast<double>(n));
+}
+
 /// The elements of the dense FFN of each layer, or the K/V heads.
 std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string_view word) {
   std::vector<std::int32_t> sizes;
@@ -104,6 +128,9 @@ std::optional<double> value_of_kind(const ModelConfig& config, std::string_view 
   return static_cast<double>(
       std::count_if(all.begin(), all.end(), [](const auto* attention) { return attention->kv_layer.has_value(); }));
 }
+
+/// The context of files of models without a limit.
+constexpr std::int64_t kMostContext = 1 << 20;
 
 /// x for which 1 / x is `scale`, to the bit if there is such a float.
 double divisor_of(float scale) {
@@ -171,6 +198,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   const auto rope = main_rope(config);
   const auto number = [](auto x) { return std::optional(static_cast<double>(x)); };
   if (word == "max_seq_len") return number(config.max_seq_len);
+  if (word == "context_or_most") return number(std::min(config.max_seq_len, kMostContext));
   if (word == "d_model") return number(config.d_model);
   if (word == "n_layers") return number(config.n_layers());
   if (word == "first_k_dense_replace") return number(n_leading_dense(config));
@@ -183,6 +211,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
   if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "full_attention_interval") return attention_interval(config);
   if (word == "softcap_or_zero") return number(config.head.softcap.value_or(0));
   if (word == "final_logit_softcapping") return config.head.softcap ? number(*config.head.softcap) : std::nullopt;
   if (word == "embedding_multiplier") return config.embedding.scale;
@@ -197,6 +226,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
 /// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
+  set_file_form(architecture, config);
   if (config.altup) config.altup->coef_limit.reset();  // of training
   if (config.per_layer) config.per_layer->vocab_size = std::max(config.per_layer->vocab_size, config.vocab_size);
   for (BlockConfig& block : config.blocks) {
@@ -293,11 +323,20 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
       if (!has_all) keys.add(full(key.name), ropes);
       continue;
     }
+    if (key.kind == GgufKey::Kind::layer_states) {
+      keys.add(full(key.name), layers_with_state(config));
+      continue;
+    }
+    if (key.kind == GgufKey::Kind::layer_counts) {
+      keys.add(full(key.name), sizes_of_layers(config, key.word));
+      continue;
+    }
     if (key.kind == GgufKey::Kind::layer_sizes) {
       add_layer_sizes(keys, full(key.name), sizes_of_layers(config, key.word));
       continue;
     }
-    const std::optional<double> value = value_of(config, key.word);
+    std::optional<double> value = value_of(config, key.word);
+    if (!value && key.kind == GgufKey::Kind::count && key.required) value = 0;
     const bool is_usual = value == key.usual;
     if (!value || (is_usual && key.kind != GgufKey::Kind::layers)) continue;
     if (is_usual) {
@@ -309,7 +348,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    const AttentionConfig* const attention = attention_of(config, 0);
+    const AttentionConfig* const attention = first_attention(config);
     if (key.name == "attention.key_length" && attention != nullptr && !writes("attention.value_length")) {
       add_size("attention.value_length", attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
     }
@@ -321,6 +360,10 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (!rope) return keys;
   if (!has("rope.dimension_count")) add_size("rope.dimension_count", rope->dim);
+  if (architecture.has_rope_sections) {
+    const auto n = static_cast<std::int32_t>(rope->dim / 2);  // pairs: text, row and column in turn
+    keys.add(full(kRopeSections), std::vector<std::int32_t>{(n + 2) / 3, (n + 1) / 3, n / 3, 0});
+  }
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
     add_number("rope.scaling.factor", linear->factor);
@@ -334,7 +377,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    const bool is_latent = attention_of(config, 0) == nullptr;  // it has the magnitude by the scale of its scores
+    const bool is_latent = first_attention(config) == nullptr;  // it has the magnitude by the scale of its scores
     if (rope->magnitude != static_cast<float>(proposed) && !is_latent) {
       add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
     }
