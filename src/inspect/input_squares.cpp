@@ -17,7 +17,7 @@ constexpr std::string_view kKeysAndValuesWeight = "wkv_b.weight", kLatentNormWei
 InputCollector::InputCollector(const GenerateContext& context, const Checkpoint& checkpoint, bool head)
     : context_(context), head_(head) {
   const std::string where = "imatrix";
-  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, where);
+  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, where);
   const std::string_view head_name = checkpoint.model->config().head.tied ? "token_embd.weight" : "output.weight";
   std::map<std::string, const Param*> params;
   for_each_param(checkpoint.model->config(), checkpoint.model->params(),

@@ -116,6 +116,13 @@ void complete_stablelm(Json& config, const StoredTensors& tensors) {
   config["qk_layernorm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
 }
 
+/// Granite 4 without states and experts.
+bool is_dense_granite(const ModelConfig& config) {
+  return std::all_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& block) {
+    return find<AttentionConfig>(block) != nullptr && find<DenseConfig>(block) != nullptr;
+  });
+}
+
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -287,6 +294,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .misread = exaone4_windows},
       {.name = "granite",
        .family = "granite",
+       .is_also = {"granitemoehybrid"},
+       .written_for = is_dense_granite,
        .layout = RopeConfig::Layout::interleaved,
        .keys = with(rms_and_rope_keys(), granite_keys()),
        .may_lack_rope = true,
@@ -339,6 +348,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                              stream_architectures(),
                              sink_architectures(),
                              state_architectures(),
+                             delta_architectures(),
+                             hybrid_architectures(),
                              {xielu_architecture()}}) {
       all.insert(all.end(), more.begin(), more.end());
     }
@@ -384,6 +395,10 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) 
       {"output_norm", {"ln_final"}},
       {"output", {"unembed"}},
   };
+  for (const TensorRule& own : architecture.tensors) {  // a name without an ending replaces one with .weight
+    if (own.has_ending) continue;
+    std::erase_if(rules, [&](const TensorRule& rule) { return rule.stored == own.stored && rule.has_ending; });
+  }
   add_tensors(rules, architecture.tensors);
   return rules;
 }

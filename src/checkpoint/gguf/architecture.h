@@ -51,9 +51,11 @@ struct GgufKey {
 };
 
 struct GgufArchitecture {
-  std::string_view name;                                   ///< general.architecture
-  std::string_view family;                                 ///< model_type of the family whose config its keys hold.
-  std::vector<std::string_view> is_also{};                 ///< Further families that are written as this architecture.
+  std::string_view name;                    ///< general.architecture
+  std::string_view family;                  ///< model_type of the family whose config its keys hold.
+  std::vector<std::string_view> is_also{};  ///< Further families that are written as this architecture.
+  /// Of several entries of a family, whether it is written as this one; null: as the first.
+  bool (*written_for)(const ModelConfig& config) = nullptr;
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< In addition to the shared ones.
   bool fused_qkv = false;                    ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
@@ -68,6 +70,8 @@ struct GgufArchitecture {
   bool has_rope_sections = false;
   /// Heads of a delta net with the same key are not next to each other: head h has key h modulo the number of keys.
   bool alternates_heads = false;
+  /// The factors of embeddings, projections and logits are in the weights.
+  bool folds_factors = false;
   bool has_gate_cutoffs = false;  ///< activation_sparsity_scale has the gate_cutoff of each layer; −∞: none.
   /// Keys, without the architecture before them, whose lists have a number for each layer: KEY holds what a rule calls
   /// blk.{l}.KEY, a tensor of one element.
@@ -85,14 +89,18 @@ struct GgufArchitecture {
 
 std::span<const GgufArchitecture> all_gguf_architectures();
 /// Parts of all: those with routers and scaled queries, with latent attention, with several streams, with sinks in
-/// layers with windows, and with mixers that have a state.
+/// layers with windows, and with mixers that have a state: alone, delta nets, and together with attention.
 std::vector<GgufArchitecture> expert_architectures();
 std::vector<GgufArchitecture> latent_architectures();
 std::vector<GgufArchitecture> stream_architectures();
 std::vector<GgufArchitecture> sink_architectures();
 std::vector<GgufArchitecture> state_architectures();
+std::vector<GgufArchitecture> delta_architectures();
+std::vector<GgufArchitecture> hybrid_architectures();
 /// That with xIELU.
 GgufArchitecture xielu_architecture();
+/// The names of latent attention's tensors. Files have attn_k_b and attn_v_b, or attn_kv_b.
+std::vector<TensorRule> latent_tensors();
 /// Keys of Granite's multipliers.
 std::vector<GgufKey> granite_keys();
 /// Keys that most architectures share, with RMSNorm or with LayerNorm.
@@ -148,8 +156,10 @@ Family gguf_family(const GgufArchitecture& architecture);
 /// Sets all weight_offsets to 0: norms in GGUF include the offset.
 void fold_weight_offsets(ModelConfig& config);
 /// Mixers with a state are in the form of files: rates of decay are A, not log(−A), delta nets' projections are joined,
-/// and heads in the order of the architecture's.
+/// and heads in the order of the architecture's. Factors that the weights include are 1.
 void set_file_form(const GgufArchitecture& architecture, ModelConfig& config);
+/// Whether a tied head is written apart, as its factor is not that of the embeddings.
+bool unties_head(const GgufArchitecture& architecture, const ModelConfig& config);
 
 struct GgufConfig {
   ModelConfig model;
@@ -163,7 +173,9 @@ struct GgufConfig {
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                             const StoredTensors& tensors, const LoadOptions& options);
 
-/// The architecture under which this family is written. Throws Unsupported if there is none.
+/// The architecture under which this model is written. Throws Unsupported if there is none.
+const GgufArchitecture& gguf_architecture_of(const Checkpoint& checkpoint, std::string_view where);
+/// The first under which models of this family are written.
 const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where);
 
 /// If the architecture has no attention windows, but the config does: shortens the context to the smallest window,

@@ -366,6 +366,16 @@ void fold_weight_offsets(ModelConfig& config) {
 }
 
 void set_file_form(const GgufArchitecture& architecture, ModelConfig& config) {
+  if (architecture.folds_factors) {
+    if (unties_head(architecture, config)) config.head.tied = false;
+    config.embedding.scale = config.head.scale = 1;
+    for (BlockConfig& block : config.blocks) {
+      for (Sublayer& sublayer : block.sublayers) sublayer.input_scale = sublayer.scale = 1;
+      if (auto* const attention = find<AttentionConfig>(block)) attention->key_scale = 1;
+      if (auto* const ffn = find<DenseConfig>(block)) ffn->gate_scale = ffn->out_scale = 1;
+      if (auto* const mixer = find<Mamba2Config>(block)) mixer->factors = {};
+    }
+  }
   for (MambaConfig* mixer : every<MambaConfig>(config.blocks)) mixer->rates_are_logs = false;
   for (Mamba2Config* mixer : every<Mamba2Config>(config.blocks)) mixer->rates_are_logs = false;
   for (DeltaNetConfig* net : every<DeltaNetConfig>(config.blocks)) {
@@ -375,6 +385,10 @@ void set_file_form(const GgufArchitecture& architecture, ModelConfig& config) {
       net->projections = DeltaNetConfig::Projections::joined;
     }
   }
+}
+
+bool unties_head(const GgufArchitecture& architecture, const ModelConfig& config) {
+  return architecture.folds_factors && config.head.tied && config.head.scale != config.embedding.scale;
 }
 
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,

@@ -89,15 +89,18 @@ std::optional<double> attention_interval(const ModelConfig& config) {
   return first == has_state.end() ? std::nullopt : std::optional(static_cast<double>(n));
 }
 
-/// The elements of the dense FFN of each layer, or the K/V heads.
+/// The elements of the dense FFN of each layer, those of the FFN or of an expert of each (`width_of_block`), or the K/V
+/// heads. 0: it has none.
 std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string_view word) {
   std::vector<std::int32_t> sizes;
   for (const BlockConfig& block : config.blocks) {
     const auto* const moe = find<MoeConfig>(block);
     const auto* const dense = moe != nullptr && moe->shared ? &*moe->shared : find<DenseConfig>(block);
     const auto* const attention = find<AttentionConfig>(block);
-    const std::int64_t size =
-        word == "d_ff" ? (dense != nullptr ? dense->d_ff : 0) : (attention != nullptr ? attention->n_kv_heads : 0);
+    const bool is_latent = find<LatentAttentionConfig>(block) != nullptr;  // its rows are those of one head
+    std::int64_t size = attention != nullptr ? attention->n_kv_heads : is_latent ? 1 : 0;
+    if (word == "d_ff") size = dense != nullptr ? dense->d_ff : 0;
+    if (word == "width_of_block") size = moe != nullptr ? moe->expert.d_ff : dense != nullptr ? dense->d_ff : 0;
     sizes.push_back(static_cast<std::int32_t>(size));
   }
   return sizes;
@@ -219,6 +222,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
   if (word == "use_parallel_residual") return block.is_parallel() ? 1.0 : 0.0;
+  if (word == "shared_expert_intermediate_size" && count_dense(config) == std::ssize(config.blocks)) word = "d_ff";
   const auto of_kind = value_of_kind(config, word);
   return of_kind ? of_kind : value_of_sublayers(config, word);
 }
@@ -262,12 +266,27 @@ void forgive_rounding(const BlockConfig& config, BlockConfig& read) {
 
 }  // namespace
 
-const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
+namespace {
+
+/// `config` is null where just the family is known.
+const GgufArchitecture& find_architecture(std::string_view family, const ModelConfig* config, std::string_view where) {
   for (const GgufArchitecture& architecture : all_gguf_architectures()) {
     const auto& also = architecture.is_also;
-    if (architecture.family == family || std::find(also.begin(), also.end(), family) != also.end()) return architecture;
+    const bool is_own = architecture.family == family || std::find(also.begin(), also.end(), family) != also.end();
+    const bool fits = config == nullptr || architecture.written_for == nullptr || architecture.written_for(*config);
+    if (is_own && fits) return architecture;
   }
   throw Unsupported(where, "GGUF files of the family {} cannot be written yet", family);
+}
+
+}  // namespace
+
+const GgufArchitecture& gguf_architecture_of(const Checkpoint& checkpoint, std::string_view where) {
+  return find_architecture(checkpoint.family, &checkpoint.model->config(), where);
+}
+
+const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
+  return find_architecture(family, nullptr, where);
 }
 
 std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architecture, ModelConfig& config) {
@@ -358,6 +377,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   add_size("vocab_size", config.vocab_size);
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
+  if (rope && architecture.chosen_by == kRopeFinetuned) keys.add(full(kRopeFinetuned), true);
   if (!rope) return keys;
   if (!has("rope.dimension_count")) add_size("rope.dimension_count", rope->dim);
   if (architecture.has_rope_sections) {

@@ -22,7 +22,7 @@ class Planner {
       : architecture_(architecture),
         config_(checkpoint.model->config()),
         types_(types),
-        model_(architecture.name, config_),
+        model_(architecture.name, config_, lists_heads(architecture)),
         where_(where),
         norms_(norms_of(config_)) {
     model_.weighted = types.importance != nullptr;
@@ -40,6 +40,11 @@ class Planner {
         add(place);
       });
     }
+    if (unties_head(architecture, config_)) add_untied_head();
+    for (const PlannedTensor& tensor : tensors) model_.count(tensor.name);
+    for (PlannedTensor& tensor : tensors) {
+      if (tensor.is_matrix) choose_type(tensor);
+    }
     if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
   }
 
@@ -47,6 +52,12 @@ class Planner {
 
  private:
   using Params = std::map<std::string, const Param*>;  // by our names
+
+  static bool lists_heads(const GgufArchitecture& architecture) {
+    return std::any_of(architecture.keys.begin(), architecture.keys.end(), [](const GgufKey& key) {
+      return key.name == "attention.head_count_kv" && key.kind == GgufKey::Kind::layer_counts;
+    });
+  }
 
   void add(const TensorPlace& place) {
     PlannedTensor tensor;
@@ -84,18 +95,36 @@ class Planner {
       if (tensor.name.ends_with(kGroupNormName)) tensor.shape = {mamba->n_groups, shape.rows / mamba->n_groups};
     }
     if (is_convolution(tensor.name)) tensor.shape = {shape.rows, shape.cols};
+    if (const DeltaNetConfig* const net = delta_net_of(place.layer); net != nullptr && net->decay_by_channel) {
+      if (is_convolution(tensor.name)) tensor.shape = {1, shape.rows, 1, shape.cols};
+      if (tensor.name.ends_with(kRatesName)) tensor.shape = {1, 1, shape.rows, 1};
+    }
     const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight") ||
                           tensor.name.ends_with(kRatesName) || is_convolution(tensor.name);
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
-    if (tensor.is_matrix) choose_type(tensor);
     if (is_own) used_ += n_params;
     if (tensor.name == kPerLayerTable) fill_table(tensor);
     tensors.push_back(std::move(tensor));
   }
 
+  /// The embedding's rows with the factor of the logits.
+  void add_untied_head() {
+    const Param& param = *params_.at("embed.weight");
+    PlannedTensor tensor;
+    tensor.name = "output.weight";
+    tensor.rows = param.shape[0], tensor.cols = param.shape[1];
+    tensor.shape = {tensor.rows, tensor.cols};
+    SourceRows part{&param, tensor.rows};
+    part.factor = config_.head.scale;
+    tensor.parts.push_back(part);
+    tensor.is_matrix = true;
+    tensors.push_back(std::move(tensor));
+  }
+
   /// Splits the parts where the file interleaves their rows, or has heads in another order.
   void arrange(const TensorPlace& place, const std::vector<Shape>& shapes, PlannedTensor& tensor) {
+    if (architecture_.folds_factors) return fold_factors(place, tensor);
     const Rows rows = place.rule->rows;
     if (rows != Rows::stacked && rows != Rows::alternating) {
       const std::vector<SourceRows> whole = std::move(tensor.parts);
@@ -124,6 +153,40 @@ class Planner {
     }
   }
 
+  /// Multiplies a parameter by the factors of what it reads and computes. A bias has just the latter.
+  void fold_factors(const TensorPlace& place, PlannedTensor& tensor) const {
+    const std::string& name = place.ours.front();
+    SourceRows& whole = tensor.parts.front();
+    const auto is = [&](std::string_view end) { return name.find(end) != name.npos; };
+    if (name.starts_with("embed.")) whole.factor = config_.embedding.scale;
+    if (name.starts_with("unembed.")) whole.factor = config_.head.scale;
+    if (!name.starts_with("blocks.")) return;
+    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(place.layer)];
+    const auto sublayer = [&](std::size_t i) -> const Sublayer& { return block.sublayers[i]; };
+    const bool is_bias = name.ends_with(".bias");
+    const float of_input = is_bias ? 1 : sublayer(0).input_scale;
+    if (is(".attn.wq.") || is(".attn.wv.")) whole.factor = of_input;
+    if (is(".attn.wk.")) whole.factor = find<AttentionConfig>(block)->key_scale * of_input;
+    if (is(".attn.wo.")) whole.factor = sublayer(0).scale;
+    if (is(".mixer.w_out.")) whole.factor = sublayer(1).scale;
+    if (is(".mlp.w_gate.")) whole.factor = find<DenseConfig>(block)->gate_scale;
+    if (is(".mlp.w_down.")) whole.factor = find<DenseConfig>(block)->out_scale;
+    if (!is(".mixer.w_in.")) return;
+    const Mamba2Config& c = *find<Mamba2Config>(block);
+    const Mamba2Factors& f = c.factors;
+    const std::int64_t groups = c.n_groups * c.d_state;
+    const std::pair<std::int64_t, float> runs[] = {
+        {c.inner(), f.z}, {c.inner(), f.x}, {groups, f.b}, {groups, f.c}, {c.n_heads, f.dt}};
+    const SourceRows source = whole;
+    tensor.parts.clear();
+    std::int64_t first = 0;
+    for (const auto& [count, factor] : runs) {
+      tensor.parts.push_back(rows_of(source, {0, first, count}));
+      tensor.parts.back().factor = factor * (is_bias ? 1 : f.input);
+      first += count;
+    }
+  }
+
   static SourceRows rows_of(SourceRows part, const RowRun& run) {
     part.first = run.first;
     part.rows = run.count;
@@ -149,7 +212,6 @@ class Planner {
         }
       }
       tensor.is_matrix = true;
-      choose_type(tensor);
       tensors.push_back(std::move(tensor));
     };
     add_parts(".attn_qkv.weight", c.channels(),
@@ -206,7 +268,6 @@ class Planner {
       part.of_heads = of;
       tensor.parts.push_back(part);
       tensor.is_matrix = true;
-      choose_type(tensor);
       tensors.push_back(std::move(tensor));
     };
     add_part(kKeysByHead, c.key_rows(true), c.rank, c.nope_dim);

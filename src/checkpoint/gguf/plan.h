@@ -55,6 +55,7 @@ struct SourceRows {
   std::int64_t rope_dim = 0;           ///< The rows of each head that RoPE rotates,
   bool to_pairs = true;                ///< which are permuted from halves to interleaved pairs, or back.
   bool repeats_first = false;          ///< All rows are the parameter's first.
+  float factor = 1;                    ///< Of every element.
   bool to_rates = false;               ///< The elements are log(−A), and A is written.
   std::optional<HeadRows> of_heads{};  ///< The rows of each head that are written, transposed or as they are.
 

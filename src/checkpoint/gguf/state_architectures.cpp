@@ -1,14 +1,12 @@
-// Architectures of GGUF files with mixers that have a state: short convolutions, Mamba, Mamba-2 and delta nets.
+// Architectures of GGUF files of Mamba, Mamba-2 and LFM2, and what all architectures with states share.
 // Sources: as in architecture.h.
 #include <algorithm>
 
 #include "base/error.h"
-#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/state_architectures.h"
+#include "checkpoint/names.h"
 
 namespace vitrine {
-namespace {
-
-using Kind = GgufKey::Kind;
 
 void erase_keys(Json& config, std::initializer_list<const char*> keys) {
   for (const char* key : keys) config.erase(key);
@@ -20,15 +18,11 @@ void rename_key(Json& config, const char* from, const char* to) {
   config.erase(from);
 }
 
-/// Tensors whose names have no ending.
 std::vector<TensorRule> whole_names(std::vector<TensorRule> rules) {
   for (TensorRule& rule : rules) rule.has_ending = false;
   return rules;
 }
 
-// Layers
-
-/// The K/V heads of each layer, 0 where it has a state, become layer_types and one number.
 void complete_layers_with_state(Json& config, const StoredTensors& tensors) {
   const Json counts = config["num_key_value_heads"];
   const auto n_layers = config["num_hidden_layers"].get<std::size_t>();
@@ -54,7 +48,79 @@ void complete_layers_with_state(Json& config, const StoredTensors& tensors) {
   }
 }
 
-const GgufKey kLayersWithHeads{"attention.head_count_kv", "n_kv_heads", Kind::layer_counts, true};
+bool holds_in_any_layer(const Json& config, const StoredTensors& tensors, std::string_view end) {
+  for (std::int64_t i = 0; i < config["num_hidden_layers"].get<std::int64_t>(); ++i) {
+    if (tensors.all.contains(with_layer("blk.{l}.", i) + std::string(end))) return true;
+  }
+  return false;
+}
+
+std::vector<GgufKey> mamba_keys() {
+  return {{"ssm.conv_kernel", "d_conv", GgufKey::Kind::size, true},
+          {"ssm.inner_size", "d_inner", GgufKey::Kind::size, true},
+          {"ssm.state_size", "d_state", GgufKey::Kind::size, true},
+          {"ssm.time_step_rank", "dt_rank", GgufKey::Kind::size, true}};
+}
+
+std::vector<GgufKey> mamba2_keys() {
+  return with_keys(mamba_keys(), {{"ssm.group_count", "n_groups", GgufKey::Kind::size, true}});
+}
+
+std::vector<TensorRule> mamba_tensors() {
+  std::vector<TensorRule> rules = whole_names({{"blk.{l}.ssm_a", {"blocks.{l}.mixer.a_log"}},
+                                               {"blk.{l}.ssm_d", {"blocks.{l}.mixer.skip"}},
+                                               {"blk.{l}.ssm_dt.bias", {"blocks.{l}.mixer.dt_bias"}}});
+  for (const TensorRule& rule : std::initializer_list<TensorRule>{{"blk.{l}.ssm_in", {"blocks.{l}.mixer.w_in"}},
+                                                                  {"blk.{l}.ssm_conv1d", {"blocks.{l}.mixer.conv"}},
+                                                                  {"blk.{l}.ssm_x", {"blocks.{l}.mixer.w_x"}},
+                                                                  {"blk.{l}.ssm_dt", {"blocks.{l}.mixer.w_dt"}},
+                                                                  {"blk.{l}.ssm_dt_norm", {"blocks.{l}.mixer.dt_norm"}},
+                                                                  {"blk.{l}.ssm_b_norm", {"blocks.{l}.mixer.b_norm"}},
+                                                                  {"blk.{l}.ssm_c_norm", {"blocks.{l}.mixer.c_norm"}},
+                                                                  {"blk.{l}.ssm_norm", {"blocks.{l}.mixer.norm"}},
+                                                                  {"blk.{l}.ssm_out", {"blocks.{l}.mixer.w_out"}}}) {
+    rules.push_back(rule);
+  }
+  return rules;
+}
+
+void set_expansion(Json& config, const char* key) {
+  config[key] = (config["d_inner"].get<double>() + 0.5) / config["hidden_size"].get<double>();
+  config.erase("d_inner");
+}
+
+bool has_states(const ModelConfig& config) {
+  return std::any_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& block) {
+    return find<AttentionConfig>(block) == nullptr && find<LatentAttentionConfig>(block) == nullptr;
+  });
+}
+
+bool has_no_states(const ModelConfig& config) { return !has_states(config); }
+
+std::string_view misread_mixers(const ModelConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    const auto* const first = find<MambaConfig>(block);
+    if (first != nullptr && first->bias) return "the biases of projections";
+    if (first != nullptr && !first->conv_bias) return "convolutions without a bias";
+    const auto* const second = find<Mamba2Config>(block);
+    if (second != nullptr && (second->in_bias || second->out_bias)) return "the biases of projections";
+  }
+  return {};
+}
+
+std::string_view misread_doubled_mixers(const ModelConfig& config) {
+  for (const BlockConfig& block : config.blocks) {
+    const auto* const first = find<MambaConfig>(block);
+    const auto* const second = find<Mamba2Config>(block);
+    const std::int64_t channels = first != nullptr ? first->channels : second != nullptr ? second->inner() : 0;
+    if (channels != 0 && channels != 2 * config.d_model) return "an expansion other than 2";
+  }
+  return misread_mixers(config);
+}
+
+namespace {
+
+using Kind = GgufKey::Kind;
 
 // Short convolutions
 
@@ -109,36 +175,8 @@ std::vector<GgufKey> mixer_keys(const std::vector<GgufKey>& more) {
   return with_keys({{"context_length", "context_or_most", Kind::size, true},
                     {"feed_forward_length", "d_ff", Kind::count, true},
                     {"attention.head_count", "n_heads", Kind::count, true},
-                    {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon", Kind::number, true},
-                    {"ssm.conv_kernel", "d_conv", Kind::size, true},
-                    {"ssm.inner_size", "d_inner", Kind::size, true},
-                    {"ssm.state_size", "d_state", Kind::size, true},
-                    {"ssm.time_step_rank", "dt_rank", Kind::size, true}},
+                    {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon", Kind::number, true}},
                    more);
-}
-
-std::vector<TensorRule> mamba_tensors() {
-  std::vector<TensorRule> rules = whole_names({{"blk.{l}.ssm_a", {"blocks.{l}.mixer.a_log"}},
-                                               {"blk.{l}.ssm_d", {"blocks.{l}.mixer.skip"}},
-                                               {"blk.{l}.ssm_dt.bias", {"blocks.{l}.mixer.dt_bias"}}});
-  for (const TensorRule& rule : std::initializer_list<TensorRule>{{"blk.{l}.ssm_in", {"blocks.{l}.mixer.w_in"}},
-                                                                  {"blk.{l}.ssm_conv1d", {"blocks.{l}.mixer.conv"}},
-                                                                  {"blk.{l}.ssm_x", {"blocks.{l}.mixer.w_x"}},
-                                                                  {"blk.{l}.ssm_dt", {"blocks.{l}.mixer.w_dt"}},
-                                                                  {"blk.{l}.ssm_dt_norm", {"blocks.{l}.mixer.dt_norm"}},
-                                                                  {"blk.{l}.ssm_b_norm", {"blocks.{l}.mixer.b_norm"}},
-                                                                  {"blk.{l}.ssm_c_norm", {"blocks.{l}.mixer.c_norm"}},
-                                                                  {"blk.{l}.ssm_norm", {"blocks.{l}.mixer.norm"}},
-                                                                  {"blk.{l}.ssm_out", {"blocks.{l}.mixer.w_out"}}}) {
-    rules.push_back(rule);
-  }
-  return rules;
-}
-
-/// The factor of d_model that gives the channels. Half an element is added so that their number is not rounded down.
-void set_expansion(Json& config, const char* key) {
-  config[key] = (config["d_inner"].get<double>() + 0.5) / config["hidden_size"].get<double>();
-  config.erase("d_inner");
 }
 
 void complete_mamba(Json& config, const StoredTensors&) {
@@ -158,108 +196,11 @@ void complete_mamba2(Json& config, const StoredTensors&) {
   set_expansion(config, "expand");
 }
 
-/// llama.cpp has no biases of projections, and expects those of convolutions.
-std::string_view misread_mixers(const ModelConfig& config) {
+std::string_view misread_mamba2(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
-    const auto* const first = find<MambaConfig>(block);
-    if (first != nullptr && first->bias) return "the biases of projections";
-    if (first != nullptr && !first->conv_bias) return "convolutions without a bias";
-    if (first != nullptr && first->channels != 2 * config.d_model) return "an expansion other than 2";
-    const auto* const second = find<Mamba2Config>(block);
-    if (second != nullptr && (second->in_bias || second->out_bias)) return "the biases of projections";
-    if (second != nullptr && !second->conv_bias) return "convolutions without a bias";
+    if (!find<Mamba2Config>(block)->conv_bias) return "convolutions without a bias";
   }
-  return {};
-}
-
-// Delta nets
-
-std::vector<GgufKey> qwen_hybrid_keys() {
-  return with_keys(rms_and_rope_keys(), {{"ssm.conv_kernel", "d_conv", Kind::size, true},
-                                         {"ssm.state_size", "d_state", Kind::size, true},
-                                         {"ssm.group_count", "n_groups", Kind::size, true},
-                                         {"ssm.time_step_rank", "dt_rank", Kind::size, true},
-                                         {"ssm.inner_size", "d_inner", Kind::size, true},
-                                         {"attention.recurrent_layers", "layer_types", Kind::layer_states},
-                                         {"full_attention_interval", "full_attention_interval"}});
-}
-
-std::vector<GgufKey> qwen_expert_keys() {
-  return with_keys(qwen_hybrid_keys(), {{"expert_count", "n_experts", Kind::size, true},
-                                        {"expert_used_count", "top_k", Kind::size, true},
-                                        {"expert_feed_forward_length", "d_ff_expert"},
-                                        {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}});
-}
-
-/// Of Qwen3-Next, newer files have attn_qkv and attn_gate in place of ssm_in, and all have ssm_ba; of Qwen 3.5, files
-/// have ssm_beta and ssm_alpha.
-std::vector<TensorRule> qwen_hybrid_tensors() {
-  std::vector<TensorRule> rules = whole_names({{"blk.{l}.ssm_a", {"blocks.{l}.linear_attn.a_log"}},
-                                               {"blk.{l}.ssm_dt.bias", {"blocks.{l}.linear_attn.dt_bias"}}});
-  const TensorRule more[] = {{"blk.{l}.post_attention_norm", {"blocks.{l}.ln2"}},
-                             {"blk.{l}.attn_q", {"blocks.{l}.attn.wq", "blocks.{l}.attn.w_gate"}, false, Rows::by_head},
-                             {"blk.{l}.ssm_in", {"blocks.{l}.linear_attn.w_qkvz"}},
-                             {"blk.{l}.ssm_ba", {"blocks.{l}.linear_attn.w_ba"}},
-                             {"blk.{l}.attn_qkv", {"blocks.{l}.linear_attn.w_qkv"}},
-                             {"blk.{l}.attn_gate", {"blocks.{l}.linear_attn.w_z"}},
-                             {"blk.{l}.ssm_conv1d", {"blocks.{l}.linear_attn.conv"}},
-                             {"blk.{l}.ssm_norm", {"blocks.{l}.linear_attn.norm"}},
-                             {"blk.{l}.ssm_out", {"blocks.{l}.linear_attn.wo"}}};
-  rules.insert(rules.end(), std::begin(more), std::end(more));
-  return rules;
-}
-
-std::vector<TensorRule> qwen3next_tensors() {
-  std::vector<TensorRule> rules = qwen_hybrid_tensors();
-  rules.push_back(
-      {"blk.{l}.ssm_ba", {"blocks.{l}.linear_attn.w_b", "blocks.{l}.linear_attn.w_a"}, false, Rows::by_kv_head});
-  return rules;
-}
-
-std::vector<TensorRule> qwen35_tensors() {
-  std::vector<TensorRule> rules = qwen_hybrid_tensors();
-  rules.push_back({"blk.{l}.ssm_beta", {"blocks.{l}.linear_attn.w_b"}});
-  rules.push_back({"blk.{l}.ssm_alpha", {"blocks.{l}.linear_attn.w_a"}});
-  return rules;
-}
-
-void complete_qwen_hybrid(Json& config, const StoredTensors& tensors) {
-  rename_key(config, "d_conv", "linear_conv_kernel_dim");
-  rename_key(config, "d_state", "linear_key_head_dim");
-  rename_key(config, "n_groups", "linear_num_key_heads");
-  rename_key(config, "dt_rank", "linear_num_value_heads");
-  const auto inner = config["d_inner"].get<std::int64_t>(),
-             heads = config["linear_num_value_heads"].get<std::int64_t>();
-  if (inner % heads != 0) {
-    throw BadCheckpoint(tensors.where, "ssm.inner_size: expected a multiple of {} (ssm.time_step_rank), got {}", heads,
-                        inner);
-  }
-  config["linear_value_head_dim"] = inner / heads;
-  config.erase("d_inner");
-}
-
-void complete_qwen_experts(Json& config, const StoredTensors& tensors) {
-  complete_qwen_hybrid(config, tensors);
-  const auto d_ff = config["intermediate_size"].get<std::int64_t>();
-  if (!config.contains("moe_intermediate_size")) {
-    config["moe_intermediate_size"] = d_ff / config["num_experts_per_tok"].get<std::int64_t>();
-  }
-  if (!config.contains("shared_expert_intermediate_size")) config["shared_expert_intermediate_size"] = d_ff;
-}
-
-void complete_qwen35moe(Json& config, const StoredTensors& tensors) {
-  complete_qwen_experts(config, tensors);
-  config.erase("intermediate_size");
-}
-
-std::string_view misread_qwen_hybrid(const ModelConfig& config) {
-  for (const BlockConfig& block : config.blocks) {
-    const auto* const net = find<DeltaNetConfig>(block);
-    if (net != nullptr && net->key_dim != net->value_dim) return "values of other sizes than keys";
-    const auto* const moe = find<MoeConfig>(block);
-    if (moe != nullptr && !moe->renormalize) return "the weights of experts, which are not divided by their sum";
-  }
-  return {};
+  return misread_mixers(config);
 }
 
 }  // namespace
@@ -269,48 +210,23 @@ std::vector<GgufArchitecture> state_architectures() {
   return {
       {.name = "mamba",
        .family = "mamba",
-       .keys = mixer_keys({dt_b_c}),
+       .keys = mixer_keys(with_keys(mamba_keys(), {dt_b_c})),
        .tensors = mamba_tensors(),
        .complete = complete_mamba,
-       .misread = misread_mixers},
+       .misread = misread_doubled_mixers},
       {.name = "mamba",
        .family = "falcon_mamba",
-       .keys = mixer_keys({dt_b_c}),
+       .keys = mixer_keys(with_keys(mamba_keys(), {dt_b_c})),
        .chosen_by = "ssm.dt_b_c_rms",
        .tensors = mamba_tensors(),
        .complete = complete_falcon_mamba,
-       .misread = misread_mixers},
+       .misread = misread_doubled_mixers},
       {.name = "mamba2",
        .family = "mamba2",
-       .keys = mixer_keys({{"ssm.group_count", "n_groups", Kind::size, true}}),
+       .keys = mixer_keys(mamba2_keys()),
        .tensors = mamba_tensors(),
        .complete = complete_mamba2,
-       .misread = misread_mixers},
-      {.name = "qwen3next",
-       .family = "qwen3_next",
-       .keys = qwen_expert_keys(),
-       .rotary_fraction = "partial_rotary_factor",
-       .tensors = qwen3next_tensors(),
-       .complete = complete_qwen_experts,
-       .misread = misread_qwen_hybrid},
-      {.name = "qwen35",
-       .family = "qwen3_5_text",
-       .keys = qwen_hybrid_keys(),
-       .has_rope_sections = true,
-       .alternates_heads = true,
-       .rotary_fraction = "partial_rotary_factor",
-       .tensors = qwen35_tensors(),
-       .complete = complete_qwen_hybrid,
-       .misread = misread_qwen_hybrid},
-      {.name = "qwen35moe",
-       .family = "qwen3_5_moe_text",
-       .keys = qwen_expert_keys(),
-       .has_rope_sections = true,
-       .alternates_heads = true,
-       .rotary_fraction = "partial_rotary_factor",
-       .tensors = qwen35_tensors(),
-       .complete = complete_qwen35moe,
-       .misread = misread_qwen_hybrid},
+       .misread = misread_mamba2},
       {.name = "lfm2",
        .family = "lfm2",
        .keys = lfm2_keys(),
