@@ -1,5 +1,8 @@
 // Nemotron-H: blocks of one sublayer: Mamba-2, attention without positions, an FFN with ReLU², or experts. Sources:
 // NVIDIA 2025; transformers, models/nemotron_h; the published config.json files.
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
@@ -26,7 +29,7 @@ std::vector<std::string> read_blocks(ConfigReader& c) {
         throw Unsupported(c.where(), "hybrid_override_pattern: expected letters M, *, - and E, got \"{}\"", pattern);
     }
   };
-  for (std::size_t i = 0; kinds.empty() && i < pattern.size(); ++i) kinds.push_back(named(pattern[i]));
+  if (kinds.empty()) std::transform(pattern.begin(), pattern.end(), std::back_inserter(kinds), named);
   if (kinds.empty()) kinds = {"linear_attention", "moe", "full_attention", "mlp"};
   if (kinds.size() > static_cast<std::size_t>(kMaxLayers)) {
     throw BadCheckpoint(c.where(), "layers_block_type: expected at most {} layers, got {}", kMaxLayers, kinds.size());

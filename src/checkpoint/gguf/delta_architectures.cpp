@@ -74,7 +74,10 @@ void complete_qwen_hybrid(Json& config, const StoredTensors& tensors) {
 
 void complete_qwen_experts(Json& config, const StoredTensors& tensors) {
   complete_qwen_hybrid(config, tensors);
-  const auto d_ff = config["intermediate_size"].get<std::int64_t>();
+  const auto d_ff = config.value("intermediate_size", std::int64_t{0});
+  const bool has_widths =
+      config.contains("moe_intermediate_size") && config.contains("shared_expert_intermediate_size");
+  if (d_ff == 0 && !has_widths) throw BadCheckpoint(tensors.where, "key expert_feed_forward_length is missing");
   if (!config.contains("moe_intermediate_size")) {
     config["moe_intermediate_size"] = d_ff / config["num_experts_per_tok"].get<std::int64_t>();
   }
@@ -82,6 +85,7 @@ void complete_qwen_experts(Json& config, const StoredTensors& tensors) {
 }
 
 void complete_qwen35moe(Json& config, const StoredTensors& tensors) {
+  rename_key(config, "width_of_none", "intermediate_size");
   complete_qwen_experts(config, tensors);
   config.erase("intermediate_size");
 }
@@ -218,7 +222,7 @@ std::vector<GgufArchitecture> delta_architectures() {
        .misread = misread_qwen_hybrid},
       {.name = "qwen35moe",
        .family = "qwen3_5_moe_text",
-       .keys = qwen_expert_keys(),
+       .keys = with_keys(qwen_expert_keys(), {{"feed_forward_length", "width_of_none"}}),  // no layer is dense
        .has_rope_sections = true,
        .alternates_heads = true,
        .rotary_fraction = "partial_rotary_factor",

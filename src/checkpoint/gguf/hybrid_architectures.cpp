@@ -38,6 +38,7 @@ void complete_expert_period(Json& config, const StoredTensors& tensors) {
   while (offset < n_layers && !has_experts(offset)) ++offset;
   if (offset == n_layers) {
     config["num_experts"] = 1;
+    config.erase("num_experts_per_tok");
     return;
   }
   std::int64_t period = 1;
@@ -56,8 +57,7 @@ void complete_jamba(Json& config, const StoredTensors& tensors) {
   rename_key(config, "d_conv", "mamba_d_conv");
   rename_key(config, "d_state", "mamba_d_state");
   rename_key(config, "dt_rank", "mamba_dt_rank");
-  rename_key(config, "n_experts", "num_experts");
-  rename_key(config, "top_k", "num_experts_per_tok");
+  rename_key(config, "num_local_experts", "num_experts");
   const auto inner = config["d_inner"].get<std::int64_t>(), d_model = config["hidden_size"].get<std::int64_t>();
   if (inner % d_model != 0) {
     throw Unsupported(tensors.where, "jamba.ssm.inner_size: expected a multiple of {} (embedding_length), got {}",
@@ -174,6 +174,9 @@ std::vector<TensorRule> nemotron_h_tensors() {
 /// The kind of each block follows from its tensors, and from its K/V heads and its width, of which it has one or none.
 void complete_nemotron_h(Json& config, const StoredTensors& tensors) {
   const Json widths = config["width_of_block"];
+  rename_key(config, "n_layers", "num_hidden_layers");
+  rename_key(config, "n_kv_heads", "num_key_value_heads");
+  rename_key(config, "max_seq_len", "max_position_embeddings");
   complete_layers_with_state(config, tensors);
   const auto n_layers = config["layer_types"].size();
   if (widths.is_array() && widths.size() != n_layers) {
