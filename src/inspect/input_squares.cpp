@@ -18,12 +18,14 @@ InputCollector::InputCollector(const GenerateContext& context, const Checkpoint&
     : context_(context), head_(head) {
   const std::string where = "imatrix";
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, where);
-  const std::string_view head_name = checkpoint.model->config().head.tied ? "token_embd.weight" : "output.weight";
+  const ModelConfig& config = checkpoint.model->config();
+  const bool is_tied = config.head.tied && !unties_head(architecture, config);
+  const std::string_view head_name = is_tied ? "token_embd.weight" : "output.weight";
   std::map<std::string, const Param*> params;
   for_each_param(checkpoint.model->config(), checkpoint.model->params(),
                  [&](const Param& param, const std::string& name, const Shape&) { params.emplace(name, &param); });
   for (const PlannedTensor& tensor : plan_tensors(architecture, checkpoint, DType::f32, where)) {
-    const bool is_inside = tensor.name.starts_with("blk.");
+    const bool is_inside = tensor.name.starts_with("blk.") && tensor.multiplies;
     for (std::int64_t i = 0; i < tensor.n_copies; ++i) {  // the parts of a fused tensor share their input
       const SourceRows& part = tensor.parts[static_cast<std::size_t>(i)];
       const Param& param = *part.param;

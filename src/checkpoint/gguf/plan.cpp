@@ -101,6 +101,7 @@ class Planner {
     }
     const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight") ||
                           tensor.name.ends_with(kRatesName) || is_convolution(tensor.name);
+    tensor.multiplies = !is_convolution(tensor.name) && !tensor.name.ends_with(kRatesName);
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
     if (is_own) used_ += n_params;

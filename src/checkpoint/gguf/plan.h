@@ -71,6 +71,7 @@ struct PlannedTensor {
   DType dtype = DType::f32;
   DType wanted = DType::f32;  ///< `dtype`, unless rows are not whole blocks of this type.
   bool is_matrix = false;     ///< Its type follows from the file's.
+  bool multiplies = true;     ///< Rows by columns; false: a convolution, or rates of decay.
   std::vector<SourceRows> parts;
   std::int64_t n_copies = 1;        ///< The number of experts if `parts` are experts.
   std::int64_t n_heads = 1;         ///< Heads that multiply by rows of their own, which have inputs of their own.
