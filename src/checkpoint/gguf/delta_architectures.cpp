@@ -171,7 +171,7 @@ void complete_kimi(Json& config, const StoredTensors& tensors) {
   config["qk_nope_head_dim"] = nope;
   config.erase("key_length");
   config["linear_num_heads"] = config["num_attention_heads"];
-  for (std::int64_t i = 0; i < config["num_hidden_layers"].get<std::int64_t>(); ++i) {
+  for (std::int64_t i = 0; i < count_layers(config, tensors); ++i) {
     const auto beta = tensors.all.find(with_layer("blk.{l}.ssm_beta.weight", i));
     if (beta != tensors.all.end()) config["linear_num_heads"] = beta->second.shape.front();
   }

@@ -188,7 +188,10 @@ void MixModel::count(const std::string& tensor) {
 
 DType mixed_type(const FileType& file, const MixModel& model, const std::string& tensor, std::int64_t cols) {
   if (!is_blocks(file.dtype)) return file.dtype;
-  if (file.dtype == DType::mxfp4) return tensor.ends_with("_exps.weight") ? DType::mxfp4 : DType::q8_0;
+  if (file.dtype == DType::mxfp4) {  // those of three dimensions
+    const bool is_by_head = tensor.ends_with(".attn_k_b.weight") || tensor.ends_with(".attn_v_b.weight");
+    return tensor.ends_with("_exps.weight") || is_by_head ? DType::mxfp4 : DType::q8_0;
+  }
   const bool is_falcon = model.architecture == "falcon";
   const bool is_embedding = tensor == "token_embd.weight" || tensor == "per_layer_token_embd.weight";
   if (model.tied ? is_embedding : tensor == "output.weight") {

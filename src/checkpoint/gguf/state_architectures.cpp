@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/state_architectures.h"
+#include "checkpoint/hugging_face/family_parts.h"
 #include "checkpoint/names.h"
 
 namespace vitrine {
@@ -23,9 +24,15 @@ std::vector<TensorRule> whole_names(std::vector<TensorRule> rules) {
   return rules;
 }
 
+std::int64_t count_layers(const Json& config, const StoredTensors& tensors) {
+  const auto n_layers = config["num_hidden_layers"].get<std::int64_t>();
+  if (n_layers <= kMaxLayers) return n_layers;
+  throw BadCheckpoint(tensors.where, "block_count: expected at most {}, got {}", kMaxLayers, n_layers);
+}
+
 void complete_layers_with_state(Json& config, const StoredTensors& tensors) {
   const Json counts = config["num_key_value_heads"];
-  const auto n_layers = config["num_hidden_layers"].get<std::size_t>();
+  const auto n_layers = static_cast<std::size_t>(count_layers(config, tensors));
   if (counts.is_array() && counts.size() != n_layers) {
     throw BadCheckpoint(tensors.where, "attention.head_count_kv: expected one for each of {} layers, got {}", n_layers,
                         counts.size());
@@ -49,7 +56,7 @@ void complete_layers_with_state(Json& config, const StoredTensors& tensors) {
 }
 
 bool holds_in_any_layer(const Json& config, const StoredTensors& tensors, std::string_view end) {
-  for (std::int64_t i = 0; i < config["num_hidden_layers"].get<std::int64_t>(); ++i) {
+  for (std::int64_t i = 0; i < count_layers(config, tensors); ++i) {
     if (tensors.all.contains(with_layer("blk.{l}.", i) + std::string(end))) return true;
   }
   return false;

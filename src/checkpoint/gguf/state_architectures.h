@@ -13,6 +13,8 @@ void rename_key(Json& config, const char* from, const char* to);
 /// The K/V heads of each layer, 0 where it has a state.
 constexpr GgufKey kLayersWithHeads{"attention.head_count_kv", "n_kv_heads", GgufKey::Kind::layer_counts, true};
 
+/// The number of layers. Throws BadCheckpoint if there are too many.
+std::int64_t count_layers(const Json& config, const StoredTensors& tensors);
 /// The K/V heads of each layer, 0 where it has a state, become layer_types and one number. Throws Unsupported if layers
 /// have other numbers of heads.
 void complete_layers_with_state(Json& config, const StoredTensors& tensors);
