@@ -157,6 +157,9 @@ std::vector<RowRun> row_runs(const TensorPlace& place, const ModelConfig& config
     if (place.rule->rows == Rows::by_kv_head) n_groups = attention->n_kv_heads;
     if (place.rule->rows == Rows::by_head) n_groups = attention->n_heads;
   }
+  const auto layer = static_cast<std::size_t>(place.layer);
+  const auto* const net = layer < config.blocks.size() ? find<DeltaNetConfig>(config.blocks[layer]) : nullptr;
+  if (place.rule->rows == Rows::by_kv_head && net != nullptr) n_groups = net->n_key_heads;
   std::vector<RowRun> runs;
   for (std::int64_t group = 0; group < n_groups; ++group) {
     for (std::size_t part = 0; part < parts.size(); ++part) {

@@ -12,7 +12,7 @@ GgufKeys tokenizer_keys(const Options& o, const std::string& model, const Checkp
   try {
     if (path.empty()) throw BadInput(model, "contains no tokenizer; give --tokenizer");
     return gguf_tokenizer_keys(path, {checkpoint.model->config().vocab_size, checkpoint.bos_id, checkpoint.stop_ids,
-                                      gguf_architecture_of(checkpoint.family, model).tokenizer_keeps_merges});
+                                      gguf_architecture_of(checkpoint, model).tokenizer_keeps_merges});
   } catch (const BadInput& e) {
     if (!o.tokenizer.empty()) throw;
     why_none = e.what();

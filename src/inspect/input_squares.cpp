@@ -17,13 +17,15 @@ constexpr std::string_view kKeysAndValuesWeight = "wkv_b.weight", kLatentNormWei
 InputCollector::InputCollector(const GenerateContext& context, const Checkpoint& checkpoint, bool head)
     : context_(context), head_(head) {
   const std::string where = "imatrix";
-  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, where);
-  const std::string_view head_name = checkpoint.model->config().head.tied ? "token_embd.weight" : "output.weight";
+  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, where);
+  const ModelConfig& config = checkpoint.model->config();
+  const bool is_tied = config.head.tied && !unties_head(architecture, config);
+  const std::string_view head_name = is_tied ? "token_embd.weight" : "output.weight";
   std::map<std::string, const Param*> params;
   for_each_param(checkpoint.model->config(), checkpoint.model->params(),
                  [&](const Param& param, const std::string& name, const Shape&) { params.emplace(name, &param); });
   for (const PlannedTensor& tensor : plan_tensors(architecture, checkpoint, DType::f32, where)) {
-    const bool is_inside = tensor.name.starts_with("blk.");
+    const bool is_inside = tensor.name.starts_with("blk.") && tensor.multiplies;
     for (std::int64_t i = 0; i < tensor.n_copies; ++i) {  // the parts of a fused tensor share their input
       const SourceRows& part = tensor.parts[static_cast<std::size_t>(i)];
       const Param& param = *part.param;
@@ -40,7 +42,8 @@ InputCollector::InputCollector(const GenerateContext& context, const Checkpoint&
 }
 
 void InputCollector::add_place(const PlannedTensor& tensor, std::int64_t copy, const Key& key, bool is_product) {
-  places_[key] = {tensor.name, copy, tensor.cols, tensor.n_heads, is_product, {}, 0};
+  places_[key].push_back(
+      {tensor.name, copy, tensor.cols, tensor.n_heads, tensor.parts.front().columns, is_product, {}, 0});
   InputSquares& squares = matrix_.tensors[tensor.name];
   squares.sums.resize(static_cast<std::size_t>(tensor.n_copies * tensor.n_heads * tensor.cols));
   squares.counts.resize(static_cast<std::size_t>(tensor.n_copies));
@@ -50,9 +53,11 @@ void InputCollector::add(std::span<const std::int32_t> window) {
   Arena arena;
   Ledger ledger;
   ledger.watch([&](const LedgerOp& op) { add_input(op); });
-  for (auto& [key, place] : places_) {
-    place.sums.assign(static_cast<std::size_t>(place.n_heads * place.cols), 0.0F);
-    place.count = 0;
+  for (auto& [key, places] : places_) {
+    for (Place& place : places) {
+      place.sums.assign(static_cast<std::size_t>(place.n_heads * place.cols), 0.0F);
+      place.count = 0;
+    }
   }
   const Tokens tokens(window);
   Pass pass = text_pass(context_, arena, tokens);
@@ -64,11 +69,14 @@ void InputCollector::add(std::span<const std::int32_t> window) {
   }
   context_.model->forward(pass, tokens);
   if (pass.segments[0].failure) throw error_of(*pass.segments[0].failure);
-  for (const auto& [key, place] : places_) {
-    InputSquares& squares = matrix_.tensors.at(place.tensor);
-    squares.counts[static_cast<std::size_t>(place.copy)] += place.count;
-    for (std::size_t i = 0; i < place.sums.size(); ++i) {
-      squares.sums[static_cast<std::size_t>(place.copy * place.cols) + i] += static_cast<double>(place.sums[i]);
+  for (const auto& [key, places] : places_) {
+    for (const Place& place : places) {
+      InputSquares& squares = matrix_.tensors.at(place.tensor);
+      squares.counts[static_cast<std::size_t>(place.copy)] += place.count;
+      for (std::size_t i = 0; i < place.sums.size(); ++i) {
+        const auto from = static_cast<std::size_t>(place.columns.element(static_cast<std::int64_t>(i)));
+        squares.sums[static_cast<std::size_t>(place.copy * place.cols) + i] += static_cast<double>(place.sums[from]);
+      }
     }
   }
   ++matrix_.n_chunks;
@@ -78,7 +86,10 @@ void InputCollector::add(std::span<const std::int32_t> window) {
 void InputCollector::add_input(const LedgerOp& op) {
   const auto it = places_.find({op.part_of != nullptr ? op.part_of : op.weight, op.first_row});
   if (it == places_.end()) return;
-  Place& place = it->second;
+  for (Place& place : it->second) add_input(place, op);
+}
+
+void InputCollector::add_input(Place& place, const LedgerOp& op) {
   const bool is_map = op.call.kind == OpKind::linear || op.call.kind == OpKind::heads_rows;
   if (!is_map && !place.is_product) return;
   const Tensor& x = place.is_product ? op.output : op.inputs.front();

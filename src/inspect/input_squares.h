@@ -35,6 +35,7 @@ class InputCollector {
     std::string tensor;
     std::int64_t copy = 0;
     std::int64_t cols = 0, n_heads = 1;
+    HeadColumns columns{};    ///< The order of the columns in the file.
     bool is_product = false;  ///< The input is the result of the op, a norm, instead of its input.
     std::vector<float> sums;  ///< Of the current window.
     std::int64_t count = 0;
@@ -45,10 +46,11 @@ class InputCollector {
 
   void add_place(const PlannedTensor& tensor, std::int64_t copy, const Key& key, bool is_product = false);
   void add_input(const LedgerOp& op);
+  void add_input(Place& place, const LedgerOp& op);
 
   const GenerateContext& context_;
   bool head_;
-  std::map<Key, Place> places_;
+  std::map<Key, std::vector<Place>> places_;  ///< A matrix may be in several tensors.
   ImportanceMatrix matrix_;
 };
 

@@ -66,9 +66,7 @@ class EffectiveAttention {
   }
 
  private:
-  std::int64_t group(std::int64_t head) const {
-    return of_lanes_ ? 0 : head / (shape_.heads / shape_.groups) * shape_.rows;
-  }
+  std::int64_t group(std::int64_t head) const { return of_lanes_ ? 0 : shape_.group_of(head) * shape_.rows; }
 
   /// exp of the logarithms; of elements, exp(step · rate) `[P, K]`, whose rates are stored in this order.
   void set_decays(std::int64_t t) const {

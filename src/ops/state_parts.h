@@ -48,7 +48,6 @@ class StateRun {
     return kept_.row(first_kept_[segment] + number - 1) + head * shape_.rows * shape_.lanes;
   }
   std::vector<Segment>& segments() const { return p_.segments_of(at_.stack); }
-  std::int64_t per_group() const { return shape_.heads / shape_.groups; }
 
   /// The state of a segment before its first token `[H, K, P]`, as the cache has it; null: zeros.
   const float* first_state(const Segment& s) const {

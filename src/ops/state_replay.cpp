@@ -57,7 +57,7 @@ class StateReplay {
   /// As StateRun::operands(); the output, which is not needed, is that of the keys as queries.
   StateScan operands(std::int64_t tokens, std::int64_t head, std::int64_t lane) const {
     StateScan scan{tokens, shape_.rows, shape_.decay};
-    scan.keys = scan.queries = keys_.at(head / (shape_.heads / shape_.groups) * shape_.rows);
+    scan.keys = scan.queries = keys_.at(shape_.group_of(head) * shape_.rows);
     scan.values = values_.at(head * shape_.lanes + lane);
     scan.betas = betas_.at(head);
     scan.decayed_keys = decayed_keys_.at(head * shape_.rows);

@@ -32,10 +32,10 @@ Tensor exponentials(Pass& p, const Tensor& logarithms) {
 /// The keys of each head, times the decays of its rows.
 Tensor decayed(Pass& p, const StateShape& shape, const Tensor& keys, const Tensor& decays) {
   const Tensor y = p.tensor(decays.shape);
-  const std::int64_t per_group = shape.heads / shape.groups, n = shape.rows;
+  const std::int64_t n = shape.rows;
   p.for_rows(y.rows(), y.row_size(), [&](std::int64_t t) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
-      p.kernels.multiply(keys.row(t) + h / per_group * n, decays.row(t) + h * n, n, y.row(t) + h * n);
+      p.kernels.multiply(keys.row(t) + shape.group_of(h) * n, decays.row(t) + h * n, n, y.row(t) + h * n);
     }
   });
   return y;
@@ -75,7 +75,7 @@ StateRun::StateRun(Pass& p, BlockSite at, const StateShape& shape, const StateIn
 }
 
 StateScan StateRun::operands(const Segment& s, std::int64_t head, std::int64_t lane) const {
-  const std::int64_t row = s.first_row, group = head / per_group();
+  const std::int64_t row = s.first_row, group = shape_.group_of(head);
   const auto of = [&](const Tensor& x, std::int64_t element) {
     return x.data == nullptr ? TokenVectors{} : TokenVectors{x.row(row) + element, x.row_size()};
   };

@@ -34,7 +34,9 @@ struct StateShape {
   std::int64_t heads = 0, groups = 0;
   std::int64_t rows = 0, lanes = 0;  ///< K and P.
   StateDecay decay = StateDecay::head;
+  bool alternates = false;  ///< The heads of a group are `groups` apart; else next to each other.
 
+  std::int64_t group_of(std::int64_t head) const { return alternates ? head % groups : head / (heads / groups); }
   /// The state of a layer as the cache keeps it: lanes innermost. `lanes_first`: its site has lanes before rows, and no
   /// heads where there is but one of all channels (Mamba-1).
   StateConfig cached(bool lanes_first = false) const {

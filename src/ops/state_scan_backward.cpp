@@ -61,11 +61,11 @@ void StateRun::keep_rates(std::size_t segment, std::int64_t lane, const Parts& p
 
 /// Adds the parts' gradients to those of the operands.
 void StateRun::gather(const Parts& parts) {
-  const std::int64_t k = shape_.rows, per_group = parts.n / shape_.groups;
+  const std::int64_t k = shape_.rows;
   const Tensor dqueries = p_.grad(in_.queries), dkeys = p_.grad(in_.keys);
   p_.for_rows(out.rows(), 2 * parts.n * k, [&](std::int64_t t) {
     for (std::int64_t i = 0; i < parts.n; ++i) {
-      const std::int64_t to = i / per_group * k;
+      const std::int64_t to = (shape_.heads > 1 ? shape_.group_of(i) : 0) * k;
       p_.kernels.add(dqueries.row(t) + to, parts.queries.row(t) + i * k, k, dqueries.row(t) + to);
       p_.kernels.add(dkeys.row(t) + to, parts.keys.row(t) + i * k, k, dkeys.row(t) + to);
     }

@@ -98,7 +98,7 @@ Tensor TappedStates::writes_of(WantedRows rows) const {
   p_.for_rows(write.rows(), layout_.size(), [&](std::int64_t i) {
     const std::int64_t t = rows.first + i;
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      const float* const key = run_.in_.keys.row(t) + h / run_.per_group() * s.rows;
+      const float* const key = run_.in_.keys.row(t) + s.group_of(h) * s.rows;
       for (std::int64_t l = 0; l < s.lanes; ++l) {
         const float value = run_.in_.values.row(t)[h * s.lanes + l];
         float* const to = write.row(i) + (h * s.lanes + l) * s.rows;
@@ -234,7 +234,7 @@ void TappedStates::read_again() const {
                       const std::int64_t t = i / shape.heads, head = i % shape.heads;
                       const float *const before = states_.data + i * size, *const after = read_.data + i * size;
                       if (std::memcmp(before, after, static_cast<std::size_t>(size) * sizeof(float)) == 0) continue;
-                      const float* const query = run_.in_.queries.row(t) + head / run_.per_group() * shape.rows;
+                      const float* const query = run_.in_.queries.row(t) + shape.group_of(head) * shape.rows;
                       for (std::int64_t lane = 0; lane < shape.lanes; lane += kStateRow) {
                         const int n = lanes_from(shape, lane, StateKernels::kLanes);
                         std::fill_n(state, shape.rows * kStateRow, 0.0f);

@@ -15,7 +15,7 @@ void TappedStates::write_backward() const {
   const Tensor dwrite = p_.grad(write_), dkeys = p_.grad(run_.in_.keys), dvalues = p_.grad(run_.in_.values);
   p_.for_rows(write_.rows(), 4 * layout_.size(), [&](std::int64_t t) {
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      const std::int64_t group = h / run_.per_group() * s.rows;
+      const std::int64_t group = s.group_of(h) * s.rows;
       for (std::int64_t l = h * s.lanes; l < (h + 1) * s.lanes; ++l) {
         const float* const from = dwrite.row(t) + l * s.rows;
         p_.kernels.add_scaled(from, s.rows, run_.in_.values.row(t)[l], dkeys.row(t) + group);
@@ -31,7 +31,7 @@ void TappedStates::read_backward() const {
   const Tensor dread = p_.grad(read_), dqueries = p_.grad(run_.in_.queries), dout = p_.grad(run_.out);
   p_.for_rows(read_.rows(), 4 * layout_.size(), [&](std::int64_t t) {
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      const std::int64_t group = h / run_.per_group() * s.rows, first = h * s.rows * s.lanes;
+      const std::int64_t group = s.group_of(h) * s.rows, first = h * s.rows * s.lanes;
       const float *const query = run_.in_.queries.row(t) + group, *const g = dout.row(t) + h * s.lanes;
       const float* const state = read_.row(t) + first;
       float *const dstate = dread.row(t) + first, *const dquery = dqueries.row(t) + group;

@@ -176,7 +176,7 @@ TEST(Gguf, RefusesANormWithAnotherEps) {
   const std::string path = folder / "model.gguf";
   through_gguf(original, DType::f32, path);
   const std::string header(MappedFile::open(path)->text());
-  const GgufArchitecture& architecture = gguf_architecture_of(original.family, path);
+  const GgufArchitecture& architecture = gguf_architecture_of(original, path);
   ModelConfig config = original.model->config();
   const auto refusal = [&] {
     return message_of<Unsupported>([&] { check_round_trip(architecture, header, {}, config, path); });

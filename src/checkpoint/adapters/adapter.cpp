@@ -29,7 +29,7 @@ class AdapterBinder {
     adapter_->format = is_gguf ? AdapterFormat::gguf : AdapterFormat::peft;
     adapter_->rslora = file.rslora;
     if (is_gguf && !file.architecture.empty()) {
-      const std::string_view own = gguf_architecture_of(base.family, file.path).name;
+      const std::string_view own = gguf_architecture_of(base, file.path).name;
       if (own != file.architecture) {
         throw BadCheckpoint(file.path, "general.architecture: expected \"{}\", as the model is, got \"{}\"", own,
                             file.architecture);

@@ -52,7 +52,7 @@ Form form_of(const Checkpoint& base, AdapterFormat format) {
     return {family.tensors,       prefixes, base.published_layout, ending, true, rules_in_memory(experts),
             experts.is_transposed};
   }
-  const GgufArchitecture& architecture = gguf_architecture_of(base.family, "adapter");
+  const GgufArchitecture& architecture = gguf_architecture_of(base, "adapter");
   return {gguf_tensor_rules(architecture), {""}, architecture.layout, 0};
 }
 
@@ -189,7 +189,7 @@ std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat for
   const Form form = form_of(base, format);
   // A model without a head is the module that others hold under a prefix.
   const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : "";
-  const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base.family, "adapter").fused_qkv;
+  const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base, "adapter").fused_qkv;
   Lister lister(base, form);
   lister.add_in_memory(prefix, parameters);
   for (const TensorRule& rule : form.rules) {

@@ -331,7 +331,7 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const C
   const auto alpha_of = [](const LowRank& low) { return low.scale * static_cast<double>(low.rank()); };
   const auto alpha = static_cast<float>(usual(every, alpha_of));
   GgufKeys keys;
-  keys.add("general.architecture", gguf_architecture_of(base.family, path).name);
+  keys.add("general.architecture", gguf_architecture_of(base, path).name);
   keys.add("general.type", "adapter");
   keys.add("adapter.type", "lora");
   keys.add("adapter.lora.alpha", alpha);

@@ -1,5 +1,7 @@
 // Nemotron-H: blocks of one sublayer: Mamba-2, attention without positions, an FFN with ReLU², or experts. Sources:
 // NVIDIA 2025; transformers, models/nemotron_h; the published config.json files.
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -28,9 +30,7 @@ std::vector<std::string> read_blocks(ConfigReader& c) {
         throw Unsupported(c.where(), "hybrid_override_pattern: expected letters M, *, - and E, got \"{}\"", pattern);
     }
   };
-  if (kinds.empty()) {
-    for (const char letter : pattern) kinds.push_back(named(letter));
-  }
+  if (kinds.empty()) std::transform(pattern.begin(), pattern.end(), std::back_inserter(kinds), named);
   if (kinds.empty()) kinds = {"linear_attention", "moe", "full_attention", "mlp"};
   if (kinds.size() > static_cast<std::size_t>(kMaxLayers)) {
     throw BadCheckpoint(c.where(), "layers_block_type: expected at most {} layers, got {}", kMaxLayers, kinds.size());

@@ -116,6 +116,13 @@ void complete_stablelm(Json& config, const StoredTensors& tensors) {
   config["qk_layernorm"] = tensors.all.contains("blk.0.attn_q_norm.weight");
 }
 
+/// Granite 4 without states and experts.
+bool is_dense_granite(const ModelConfig& config) {
+  return std::all_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& block) {
+    return find<AttentionConfig>(block) != nullptr && find<DenseConfig>(block) != nullptr;
+  });
+}
+
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -287,6 +294,8 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .misread = exaone4_windows},
       {.name = "granite",
        .family = "granite",
+       .is_also = {"granitemoehybrid"},
+       .written_for = is_dense_granite,
        .layout = RopeConfig::Layout::interleaved,
        .keys = with(rms_and_rope_keys(), granite_keys()),
        .may_lack_rope = true,
@@ -338,6 +347,9 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                              latent_architectures(),
                              stream_architectures(),
                              sink_architectures(),
+                             state_architectures(),
+                             delta_architectures(),
+                             hybrid_architectures(),
                              {xielu_architecture()}}) {
       all.insert(all.end(), more.begin(), more.end());
     }
@@ -383,6 +395,10 @@ std::vector<TensorRule> gguf_tensor_rules(const GgufArchitecture& architecture) 
       {"output_norm", {"ln_final"}},
       {"output", {"unembed"}},
   };
+  for (const TensorRule& own : architecture.tensors) {  // a name without an ending replaces one with .weight
+    if (own.has_ending) continue;
+    std::erase_if(rules, [&](const TensorRule& rule) { return rule.stored == own.stored && rule.has_ending; });
+  }
   add_tensors(rules, architecture.tensors);
   return rules;
 }
@@ -392,7 +408,10 @@ const GgufArchitecture& gguf_architecture(const GgufMetadata& metadata) {
   if (!name) throw BadCheckpoint(metadata.path(), "expected general.architecture, got none");
   const auto is_chosen = [&](const GgufArchitecture& architecture) {
     if (architecture.chosen_by.empty()) return false;
-    const auto value = metadata.integer(std::string(*name) + "." + std::string(architecture.chosen_by)).value_or(0);
+    const std::string key = std::string(*name) + "." + std::string(architecture.chosen_by);
+    const GgufValue* const stored = metadata.find(key);
+    if (stored != nullptr && stored->type == GgufType::boolean) return metadata.boolean(key) == true;
+    const auto value = metadata.integer(key).value_or(0);
     return architecture.chosen_for ? value == *architecture.chosen_for : value != 0;
   };
   const GgufArchitecture* found = nullptr;

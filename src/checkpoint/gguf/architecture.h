@@ -26,7 +26,8 @@ struct GgufKey {
   /// For size_or_none, 0 means the same as an absent key. layers: whether each layer has a window, or a size n for
   /// which every n-th layer has none. The usual n is written as the flags. layer_flags: always the flags. layer_ropes:
   /// whether each layer has RoPE, if one has none. layer_sizes: a size, or a list of one for each layer. count: a whole
-  /// number from 0.
+  /// number from 0; written as 0 if it is required and the config has none. layer_counts: a whole number from 0 for
+  /// each layer, or one for all. layer_states: whether each layer has a state.
   enum class Kind : std::uint8_t {
     size,
     size_or_none,
@@ -36,7 +37,9 @@ struct GgufKey {
     layer_flags,
     layer_ropes,
     layer_sizes,
-    count
+    count,
+    layer_counts,
+    layer_states
   };
 
   std::string_view name;  ///< After `llama.`.
@@ -48,9 +51,11 @@ struct GgufKey {
 };
 
 struct GgufArchitecture {
-  std::string_view name;                                   ///< general.architecture
-  std::string_view family;                                 ///< model_type of the family whose config its keys hold.
-  std::vector<std::string_view> is_also{};                 ///< Further families that are written as this architecture.
+  std::string_view name;                    ///< general.architecture
+  std::string_view family;                  ///< model_type of the family whose config its keys hold.
+  std::vector<std::string_view> is_also{};  ///< Further families that are written as this architecture.
+  /// Of several entries of a family, whether it is written as this one; null: as the first.
+  bool (*written_for)(const ModelConfig& config) = nullptr;
   RopeConfig::Layout layout = RopeConfig::Layout::halves;  ///< Of the rows of q and k.
   std::vector<GgufKey> keys{};                             ///< In addition to the shared ones.
   bool fused_qkv = false;                    ///< Written with attn_qkv in place of attn_q, attn_k, attn_v.
@@ -61,6 +66,12 @@ struct GgufArchitecture {
   bool has_rope_by_kind = false;
   /// In layers that read the keys and values of others: maps to them, which files have and nothing reads; empty: none.
   std::vector<std::string_view> unread{};
+  /// The parts of a rotated head that the positions of a text, a row and a column turn: three thirds.
+  bool has_rope_sections = false;
+  /// Heads of a delta net with the same key are not next to each other: head h has key h modulo the number of keys.
+  bool alternates_heads = false;
+  /// The factors of embeddings, projections and logits are in the weights.
+  bool folds_factors = false;
   bool has_gate_cutoffs = false;  ///< activation_sparsity_scale has the gate_cutoff of each layer; −∞: none.
   /// Keys, without the architecture before them, whose lists have a number for each layer: KEY holds what a rule calls
   /// blk.{l}.KEY, a tensor of one element.
@@ -77,14 +88,19 @@ struct GgufArchitecture {
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
-/// Parts of all: those with routers and scaled queries, with latent attention, with several streams, and with sinks in
-/// layers with windows.
+/// Parts of all: those with routers and scaled queries, with latent attention, with several streams, with sinks in
+/// layers with windows, and with mixers that have a state: alone, delta nets, and together with attention.
 std::vector<GgufArchitecture> expert_architectures();
 std::vector<GgufArchitecture> latent_architectures();
 std::vector<GgufArchitecture> stream_architectures();
 std::vector<GgufArchitecture> sink_architectures();
+std::vector<GgufArchitecture> state_architectures();
+std::vector<GgufArchitecture> delta_architectures();
+std::vector<GgufArchitecture> hybrid_architectures();
 /// That with xIELU.
 GgufArchitecture xielu_architecture();
+/// The names of latent attention's tensors. Files have attn_k_b and attn_v_b, or attn_kv_b.
+std::vector<TensorRule> latent_tensors();
 /// Keys of Granite's multipliers.
 std::vector<GgufKey> granite_keys();
 /// Keys that most architectures share, with RMSNorm or with LayerNorm.
@@ -105,12 +121,20 @@ constexpr std::string_view kSharedGateName = ".ffn_gate_inp_shexp.weight";
 /// The end of the name of a router's correction, which some files hold as `[1, n]`.
 constexpr std::string_view kCorrectionName = ".exp_probs_b.bias";
 
+/// The ends of the names of a mixer's rates and skips, which some files hold as `[n, 1]`, of its norm by group,
+/// `[groups, n]`, and of the matrices that are not quantized: the convolutions'.
+constexpr std::string_view kRatesName = ".ssm_a", kSkipName = ".ssm_d", kGroupNormName = ".ssm_norm.weight";
+constexpr std::string_view kConvolutionNames[] = {".ssm_conv1d.weight", ".ssm_conv1d_q.weight", ".ssm_conv1d_k.weight",
+                                                  ".ssm_conv1d_v.weight", ".shortconv.conv.weight"};
+
 /// The ends of the names of latent attention's products by head, `[head, out, in]` in files, and of both in one.
 constexpr std::string_view kKeysByHead = ".attn_k_b.weight", kValuesByHead = ".attn_v_b.weight";
 constexpr std::string_view kKeysAndValues = ".attn_kv_b.weight";
 
 /// Whether the model was trained with the scaling; in architectures that may_lack_rope, whether there is RoPE.
 constexpr const char* kRopeFinetuned = "rope.scaling.finetuned";
+
+constexpr const char* kRopeSections = "rope.dimension_sections";
 
 /// Divisors of RoPE's frequencies; the largest is that of pairs that do not rotate.
 constexpr const char* kRopeDivisors = "rope_freqs.weight";
@@ -131,6 +155,11 @@ Family gguf_family(const GgufArchitecture& architecture);
 
 /// Sets all weight_offsets to 0: norms in GGUF include the offset.
 void fold_weight_offsets(ModelConfig& config);
+/// Mixers with a state are in the form of files: rates of decay are A, not log(−A), delta nets' projections are joined,
+/// and heads in the order of the architecture's. Factors that the weights include are 1.
+void set_file_form(const GgufArchitecture& architecture, ModelConfig& config);
+/// Whether a tied head is written apart, as its factor is not that of the embeddings.
+bool unties_head(const GgufArchitecture& architecture, const ModelConfig& config);
 
 struct GgufConfig {
   ModelConfig model;
@@ -144,7 +173,9 @@ struct GgufConfig {
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                             const StoredTensors& tensors, const LoadOptions& options);
 
-/// The architecture under which this family is written. Throws Unsupported if there is none.
+/// The architecture under which this model is written. Throws Unsupported if there is none.
+const GgufArchitecture& gguf_architecture_of(const Checkpoint& checkpoint, std::string_view where);
+/// The first under which models of this family are written.
 const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where);
 
 /// If the architecture has no attention windows, but the config does: shortens the context to the smallest window,

@@ -51,6 +51,20 @@ class ArchitectureKeys {
     for (const std::int64_t each : all) list.push_back(checked(key, each));
     return list;
   }
+  /// Numbers from 0, or a list of them.
+  std::optional<Json> counts(std::string_view name) {
+    const std::string key = full(name);
+    const GgufValue* const value = metadata_.find(key);
+    const bool is_list = value != nullptr && value->type == GgufType::array;
+    if (!is_list) {
+      const auto one = count(name);
+      return one ? std::optional<Json>(Json(*one)) : std::nullopt;
+    }
+    Json list = Json::array();
+    const std::vector<std::int64_t> all = metadata_.integers(use(name)).value();
+    for (const std::int64_t each : all) list.push_back(each == 0 ? each : checked(key, each));
+    return list;
+  }
   std::optional<std::int64_t> size_or_none(std::string_view name) {
     if (metadata_.integer(use(name)) == 0) return std::nullopt;
     return size(name);
@@ -184,6 +198,8 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
       return copy(keys.sizes(key.name));
     case GgufKey::Kind::count:
       return copy(keys.count(key.name));
+    case GgufKey::Kind::layer_counts:
+      return copy(keys.counts(key.name));
     case GgufKey::Kind::layers:
     case GgufKey::Kind::layer_flags: {
       const auto has_window = keys.flags(key.name);
@@ -191,6 +207,11 @@ void read_key(const GgufKey& key, const std::string& word, ArchitectureKeys& key
       for (const bool has : *has_window) config["layer_types"].push_back(has ? "sliding_attention" : "full_attention");
       return;
     }
+    case GgufKey::Kind::layer_states:
+      if (const auto has_state = keys.flags(key.name)) {
+        for (const bool has : *has_state) config[word].push_back(has ? "linear_attention" : "full_attention");
+      }
+      return;
     case GgufKey::Kind::layer_ropes:
       if (const auto ropes = keys.flags(key.name)) config[word] = *ropes;
   }
@@ -265,9 +286,9 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
   config["vocab_size"] = embedding->second.shape.front();
   config["tie_word_embeddings"] = !tensors.all.contains("output.weight");
   const auto d_model = config[family.key_of("d_model")].get<std::int64_t>();
-  const auto n_heads = config[family.key_of("n_heads")].get<std::int64_t>();
-  const std::int64_t head_dim = config.value("head_dim", d_model / n_heads);
-  if (has_head_dim && !config.contains("head_dim") && d_model % n_heads != 0) {
+  const auto n_heads = config.value(family.key_of("n_heads"), std::int64_t{0});
+  const std::int64_t head_dim = config.value("head_dim", n_heads > 0 ? d_model / n_heads : 0);
+  if (has_head_dim && !config.contains("head_dim") && (n_heads == 0 || d_model % n_heads != 0)) {
     throw BadCheckpoint(keys.where(), "key {} is missing, and {} elements are not a multiple of {} heads",
                         keys.full("attention.key_length"), d_model, n_heads);
   }
@@ -297,21 +318,30 @@ void apply_format(const GgufArchitecture& architecture, const StoredTensors& ten
   };
   const auto frequencies = tensors.all.find(kRopeDivisors);
   fold_weight_offsets(model);
+  const bool has_older_form = holds("blk.{l}.ssm_in.weight", 0) || holds("blk.{l}.ssm_in.weight", 1);
+  std::vector<DeltaNetConfig::Projections> projections;
+  for (DeltaNetConfig* net : every<DeltaNetConfig>(model.blocks)) projections.push_back(net->projections);
+  set_file_form(architecture, model);
+  if (has_older_form) {
+    std::size_t i = 0;
+    for (DeltaNetConfig* net : every<DeltaNetConfig>(model.blocks)) net->projections = projections[i++];
+  }
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     BlockConfig& block = model.blocks[layer];
     if (auto* const latent = find<LatentAttentionConfig>(block)) {
       latent->keys_apart = holds("blk.{l}.attn_k_b.weight", layer);
       continue;
     }
-    AttentionConfig& attention = *find<AttentionConfig>(block);
-    if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention.qkv_bias = true;
-    if (holds("blk.{l}.attn_output.bias", layer)) attention.out_bias = true;
     auto* const ffn = find<DenseConfig>(block);
     if (ffn != nullptr && holds("blk.{l}.ffn_up.bias", layer)) ffn->bias = true;
-    if (!attention.rope) continue;
-    attention.rope->layout = architecture.layout;
+    AttentionConfig* const attention = find<AttentionConfig>(block);
+    if (attention == nullptr) continue;
+    if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention->qkv_bias = true;
+    if (holds("blk.{l}.attn_output.bias", layer)) attention->out_bias = true;
+    if (!attention->rope) continue;
+    attention->rope->layout = architecture.layout;
     if (frequencies != tensors.all.end() && !architecture.has_rope_by_kind)
-      divide_frequencies(frequencies->second, *attention.rope);
+      divide_frequencies(frequencies->second, *attention->rope);
   }
 }
 
@@ -335,6 +365,32 @@ void fold_weight_offsets(ModelConfig& config) {
   for_each_norm(config, [](NormConfig& norm) { norm.weight_offset = 0; });
 }
 
+void set_file_form(const GgufArchitecture& architecture, ModelConfig& config) {
+  if (architecture.folds_factors) {
+    if (unties_head(architecture, config)) config.head.tied = false;
+    config.embedding.scale = config.head.scale = 1;
+    for (BlockConfig& block : config.blocks) {
+      for (Sublayer& sublayer : block.sublayers) sublayer.input_scale = sublayer.scale = 1;
+      if (auto* const attention = find<AttentionConfig>(block)) attention->key_scale = 1;
+      if (auto* const ffn = find<DenseConfig>(block)) ffn->gate_scale = ffn->out_scale = 1;
+      if (auto* const mixer = find<Mamba2Config>(block)) mixer->factors = {};
+    }
+  }
+  for (MambaConfig* mixer : every<MambaConfig>(config.blocks)) mixer->rates_are_logs = false;
+  for (Mamba2Config* mixer : every<Mamba2Config>(config.blocks)) mixer->rates_are_logs = false;
+  for (DeltaNetConfig* net : every<DeltaNetConfig>(config.blocks)) {
+    net->rates_are_logs = false;
+    net->heads_alternate = architecture.alternates_heads && net->n_heads != net->n_key_heads;
+    if (net->projections == DeltaNetConfig::Projections::by_key_head) {
+      net->projections = DeltaNetConfig::Projections::joined;
+    }
+  }
+}
+
+bool unties_head(const GgufArchitecture& architecture, const ModelConfig& config) {
+  return architecture.folds_factors && config.head.tied && config.head.scale != config.embedding.scale;
+}
+
 GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMetadata& metadata,
                             const StoredTensors& tensors, const LoadOptions& options) {
   const Family family = gguf_family(architecture);
@@ -351,12 +407,13 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
     validate(model, metadata.path());
   }
   keys.expect("vocab_size", model.vocab_size, " (the rows of token_embd.weight)");
-  if (const AttentionConfig* const attention = attention_of(model, 0)) {
-    keys.expect("attention.head_count_kv", attention->n_kv_heads, " (head_count)");
-    keys.expect("attention.key_length", attention->head_dim, " (embedding_length over head_count)");
-    keys.expect("attention.value_length", attention->width_of_values(), " as key_length");
-  }
   const std::vector<AttentionConfig*> attentions = every<AttentionConfig>(model.blocks);
+  if (!attentions.empty()) {
+    const AttentionConfig& attention = *attentions.front();
+    keys.expect("attention.head_count_kv", attention.n_kv_heads, " (head_count)");
+    keys.expect("attention.key_length", attention.head_dim, " (embedding_length over head_count)");
+    keys.expect("attention.value_length", attention.width_of_values(), " as key_length");
+  }
   const auto rotates =
       std::find_if(attentions.begin(), attentions.end(), [](const auto* a) { return a->rope.has_value(); });
   if (rotates != attentions.end()) {
@@ -376,6 +433,7 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   }
   keys.ignore("tensor_data_layout");  // that q and k are permuted, as in all files of the architecture
   keys.ignore("pooling_type");        // for embeddings of texts
+  if (architecture.has_rope_sections) keys.ignore(kRopeSections);  // the positions of a text are all the same
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish();
   std::optional<RopeConfig::Layout> published;

@@ -201,6 +201,16 @@ std::string_view misread_llama4(const ModelConfig& config) {
   return bias_of_attention(config);
 }
 
+/// Granite 3 and 4 with experts and without states, with or without shared experts.
+bool has_experts_of(const ModelConfig& config, bool are_shared) {
+  return std::all_of(config.blocks.begin(), config.blocks.end(), [&](const BlockConfig& block) {
+    const auto* const moe = find<MoeConfig>(block);
+    return find<AttentionConfig>(block) != nullptr && moe != nullptr && moe->shared.has_value() == are_shared;
+  });
+}
+bool has_shared_experts(const ModelConfig& config) { return has_experts_of(config, true); }
+bool has_no_shared_expert(const ModelConfig& config) { return has_experts_of(config, false); }
+
 std::string_view misread_jais2(const ModelConfig& config) {
   for (const BlockConfig& block : config.blocks) {
     if (!attention_in(block).out_bias || !find<DenseConfig>(block)->bias) return "projections without biases";
@@ -221,11 +231,15 @@ std::vector<GgufArchitecture> expert_architectures() {
   return {
       {.name = "granitemoe",
        .family = "granitemoe",
+       .is_also = {"granitemoehybrid"},
+       .written_for = has_no_shared_expert,
        .layout = RopeConfig::Layout::interleaved,
        .keys = granitemoe,
        .misread = bias_of_attention},
       {.name = "granitemoe",
        .family = "granitemoeshared",
+       .is_also = {"granitemoehybrid"},
+       .written_for = has_shared_experts,
        .layout = RopeConfig::Layout::interleaved,
        .keys = with_keys(granitemoe, {shared_width}),
        .chosen_by = "expert_shared_feed_forward_length",

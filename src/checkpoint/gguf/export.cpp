@@ -102,15 +102,29 @@ class TensorStream {
   }
 
   void read_vector(const SourceRows& part) {
-    vector_.resize(static_cast<std::size_t>(part.rows));
+    vector_.resize(static_cast<std::size_t>(part.param->shape[0]));
     read_row(part.param->view, 0, vector_);
   }
 
   void read(const SourceRows& part, std::int64_t row, std::span<float> to) const {
     if (part.of_heads && part.of_heads->is_transposed) return read_column(part, row, to);
     const std::int64_t source = part.source(row);
-    if (part.param->shape.rank() != 1) return read_row(part.param->view, source, to);
-    to[0] = vector_[static_cast<std::size_t>(source)] + part.offset;
+    if (part.param->shape.rank() != 1) {
+      read_row(part.param->view, source, to);
+      if (part.columns.size > 0) reorder(part.columns, to);
+    } else {
+      to[0] = vector_[static_cast<std::size_t>(source)] + part.offset;
+    }
+    if (part.factor != 1) std::transform(to.begin(), to.end(), to.begin(), [&](float x) { return x * part.factor; });
+    if (!part.to_rates) return;
+    for (float& x : to) x = -std::exp(x);
+  }
+
+  static void reorder(const HeadColumns& order, std::span<float> row) {
+    const std::vector<float> from(row.begin(), row.end());
+    for (std::int64_t head = 0; head < order.n_heads; ++head) {
+      std::copy_n(from.begin() + order.source(head) * order.size, order.size, row.begin() + head * order.size);
+    }
   }
 
   /// Column `row` of a head's rows.
@@ -136,7 +150,8 @@ class TensorStream {
     const MatrixView& view = part.param->view;
     const bool is_mxfp4 = view.dtype == DType::mxfp4_pairs && tensor.dtype == DType::mxfp4;
     const bool is_transposed = part.of_heads && part.of_heads->is_transposed;
-    if (!is_blocks(view.dtype) || (view.dtype != tensor.dtype && !is_mxfp4) || is_transposed) return false;
+    const bool changes = is_transposed || part.columns.size > 0 || part.factor != 1;
+    if (!is_blocks(view.dtype) || (view.dtype != tensor.dtype && !is_mxfp4) || changes) return false;
     const std::int64_t size = bytes_of(tensor.dtype, tensor.cols);
     for (std::int64_t i = begin; i < end; ++i) {
       std::byte* const to = bytes_.data() + i * size;
@@ -226,7 +241,7 @@ GgufKeys take_numbers_of_layers(const GgufArchitecture& architecture, std::vecto
 GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
                       const GgufKeys& tokenizer, ThreadPool& pool, const ReportProgress& report) {
   ModelConfig config = checkpoint.model->config();
-  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint.family, path);
+  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, path);
   const std::vector<RopeTensor> rope = rope_tensors(config);
   GgufExport result = plan_gguf(path, checkpoint, types);
   if (const auto context = leave_out_windows(architecture, config)) {
@@ -271,8 +286,9 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, con
 
 GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types) {
   GgufExport result;
-  result.plan = plan_tensors(gguf_architecture_of(checkpoint.family, path), checkpoint, types, path);
-  result.numbers = take_numbers_of_layers(gguf_architecture_of(checkpoint.family, path), result.plan);
+  const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, path);
+  result.plan = plan_tensors(architecture, checkpoint, types, path);
+  result.numbers = take_numbers_of_layers(architecture, result.plan);
   if (types.importance != nullptr) {
     check_names(*types.importance, result.plan);
     result.unweighted = unweighted_tensors(result.plan);

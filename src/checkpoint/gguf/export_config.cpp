@@ -20,6 +20,11 @@ std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
   return all;
 }
 
+const AttentionConfig* first_attention(const ModelConfig& config) {
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  return all.empty() ? nullptr : all.front();
+}
+
 /// The RoPE that the keys without a suffix describe: of the first full layer that has one, else of the first layer
 /// that has one.
 std::optional<RopeConfig> main_rope(const ModelConfig& config) {
@@ -65,15 +70,37 @@ std::vector<bool> layers_with_rope(const ModelConfig& config) {
   return flags;
 }
 
-/// The elements of the dense FFN of each layer, or the K/V heads.
+std::vector<bool> layers_with_state(const ModelConfig& config) {
+  std::vector<bool> flags;
+  for (const BlockConfig& block : config.blocks) {
+    flags.push_back(find<AttentionConfig>(block) == nullptr && find<LatentAttentionConfig>(block) == nullptr);
+  }
+  return flags;
+}
+
+/// n if exactly every n-th layer has no state; empty if there is no such n.
+std::optional<double> attention_interval(const ModelConfig& config) {
+  const std::vector<bool> has_state = layers_with_state(config);
+  const auto first = std::find(has_state.begin(), has_state.end(), false);
+  const auto n = static_cast<std::size_t>(first - has_state.begin()) + 1;
+  for (std::size_t layer = 0; layer < has_state.size(); ++layer) {
+    if (has_state[layer] == ((layer + 1) % n == 0)) return std::nullopt;
+  }
+  return first == has_state.end() ? std::nullopt : std::optional(static_cast<double>(n));
+}
+
+/// The elements of the dense FFN of each layer, those of the FFN or of an expert of each (`width_of_block`), or the K/V
+/// heads. 0: it has none.
 std::vector<std::int32_t> sizes_of_layers(const ModelConfig& config, std::string_view word) {
   std::vector<std::int32_t> sizes;
   for (const BlockConfig& block : config.blocks) {
     const auto* const moe = find<MoeConfig>(block);
     const auto* const dense = moe != nullptr && moe->shared ? &*moe->shared : find<DenseConfig>(block);
     const auto* const attention = find<AttentionConfig>(block);
-    const std::int64_t size =
-        word == "d_ff" ? (dense != nullptr ? dense->d_ff : 0) : (attention != nullptr ? attention->n_kv_heads : 0);
+    const bool is_latent = find<LatentAttentionConfig>(block) != nullptr;  // its rows are those of one head
+    std::int64_t size = attention != nullptr ? attention->n_kv_heads : is_latent ? 1 : 0;
+    if (word == "d_ff") size = dense != nullptr ? dense->d_ff : 0;
+    if (word == "width_of_block") size = moe != nullptr ? moe->expert.d_ff : dense != nullptr ? dense->d_ff : 0;
     sizes.push_back(static_cast<std::int32_t>(size));
   }
   return sizes;
@@ -104,6 +131,9 @@ std::optional<double> value_of_kind(const ModelConfig& config, std::string_view 
   return static_cast<double>(
       std::count_if(all.begin(), all.end(), [](const auto* attention) { return attention->kv_layer.has_value(); }));
 }
+
+/// The context of files of models without a limit.
+constexpr std::int64_t kMostContext = 1 << 20;
 
 /// x for which 1 / x is `scale`, to the bit if there is such a float.
 double divisor_of(float scale) {
@@ -171,6 +201,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   const auto rope = main_rope(config);
   const auto number = [](auto x) { return std::optional(static_cast<double>(x)); };
   if (word == "max_seq_len") return number(config.max_seq_len);
+  if (word == "context_or_most") return number(std::min(config.max_seq_len, kMostContext));
   if (word == "d_model") return number(config.d_model);
   if (word == "n_layers") return number(config.n_layers());
   if (word == "first_k_dense_replace") return number(n_leading_dense(config));
@@ -183,6 +214,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
   if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
   if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "full_attention_interval") return attention_interval(config);
   if (word == "softcap_or_zero") return number(config.head.softcap.value_or(0));
   if (word == "final_logit_softcapping") return config.head.softcap ? number(*config.head.softcap) : std::nullopt;
   if (word == "embedding_multiplier") return config.embedding.scale;
@@ -190,6 +222,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "logit_scale") return config.head.scale;
   if (word == "logits_scaling") return divisor_of(config.head.scale);
   if (word == "use_parallel_residual") return block.is_parallel() ? 1.0 : 0.0;
+  if (word == "shared_expert_intermediate_size" && count_dense(config) == std::ssize(config.blocks)) word = "d_ff";
   const auto of_kind = value_of_kind(config, word);
   return of_kind ? of_kind : value_of_sublayers(config, word);
 }
@@ -197,6 +230,7 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
 /// Removes what differs by format alone.
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
+  set_file_form(architecture, config);
   if (config.altup) config.altup->coef_limit.reset();  // of training
   if (config.per_layer) config.per_layer->vocab_size = std::max(config.per_layer->vocab_size, config.vocab_size);
   for (BlockConfig& block : config.blocks) {
@@ -232,12 +266,27 @@ void forgive_rounding(const BlockConfig& config, BlockConfig& read) {
 
 }  // namespace
 
-const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
+namespace {
+
+/// `config` is null where just the family is known.
+const GgufArchitecture& find_architecture(std::string_view family, const ModelConfig* config, std::string_view where) {
   for (const GgufArchitecture& architecture : all_gguf_architectures()) {
     const auto& also = architecture.is_also;
-    if (architecture.family == family || std::find(also.begin(), also.end(), family) != also.end()) return architecture;
+    const bool is_own = architecture.family == family || std::find(also.begin(), also.end(), family) != also.end();
+    const bool fits = config == nullptr || architecture.written_for == nullptr || architecture.written_for(*config);
+    if (is_own && fits) return architecture;
   }
   throw Unsupported(where, "GGUF files of the family {} cannot be written yet", family);
+}
+
+}  // namespace
+
+const GgufArchitecture& gguf_architecture_of(const Checkpoint& checkpoint, std::string_view where) {
+  return find_architecture(checkpoint.family, &checkpoint.model->config(), where);
+}
+
+const GgufArchitecture& gguf_architecture_of(std::string_view family, std::string_view where) {
+  return find_architecture(family, nullptr, where);
 }
 
 std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architecture, ModelConfig& config) {
@@ -293,11 +342,20 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
       if (!has_all) keys.add(full(key.name), ropes);
       continue;
     }
+    if (key.kind == GgufKey::Kind::layer_states) {
+      keys.add(full(key.name), layers_with_state(config));
+      continue;
+    }
+    if (key.kind == GgufKey::Kind::layer_counts) {
+      keys.add(full(key.name), sizes_of_layers(config, key.word));
+      continue;
+    }
     if (key.kind == GgufKey::Kind::layer_sizes) {
       add_layer_sizes(keys, full(key.name), sizes_of_layers(config, key.word));
       continue;
     }
-    const std::optional<double> value = value_of(config, key.word);
+    std::optional<double> value = value_of(config, key.word);
+    if (!value && key.kind == GgufKey::Kind::count && key.required) value = 0;
     const bool is_usual = value == key.usual;
     if (!value || (is_usual && key.kind != GgufKey::Kind::layers)) continue;
     if (is_usual) {
@@ -309,7 +367,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     } else {
       add_size(key.name, *value);
     }
-    const AttentionConfig* const attention = attention_of(config, 0);
+    const AttentionConfig* const attention = first_attention(config);
     if (key.name == "attention.key_length" && attention != nullptr && !writes("attention.value_length")) {
       add_size("attention.value_length", attention->value_dim ? static_cast<double>(*attention->value_dim) : *value);
     }
@@ -319,8 +377,13 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   add_size("vocab_size", config.vocab_size);
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
+  if (rope && architecture.chosen_by == kRopeFinetuned) keys.add(full(kRopeFinetuned), true);
   if (!rope) return keys;
   if (!has("rope.dimension_count")) add_size("rope.dimension_count", rope->dim);
+  if (architecture.has_rope_sections) {
+    const auto n = static_cast<std::int32_t>(rope->dim / 2);  // pairs: text, row and column in turn
+    keys.add(full(kRopeSections), std::vector<std::int32_t>{(n + 2) / 3, (n + 1) / 3, n / 3, 0});
+  }
   if (const auto* linear = std::get_if<LinearScaling>(&rope->scaling)) {
     keys.add(full("rope.scaling.type"), "linear");
     add_number("rope.scaling.factor", linear->factor);
@@ -334,7 +397,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
     add_number("rope.scaling.factor", ramp->factor);
     add_size("rope.scaling.original_context_length", ramp->original_max_seq_len);
     const double proposed = yarn_magnitude(ramp->factor);
-    const bool is_latent = attention_of(config, 0) == nullptr;  // it has the magnitude by the scale of its scores
+    const bool is_latent = first_attention(config) == nullptr;  // it has the magnitude by the scale of its scores
     if (rope->magnitude != static_cast<float>(proposed) && !is_latent) {
       add_number("rope.scaling.attn_factor", rope->magnitude / proposed);
     }

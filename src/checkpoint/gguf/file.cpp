@@ -105,13 +105,30 @@ void read_special_ids(const GgufMetadata& metadata, Checkpoint& checkpoint) {
   for (std::string& text : gguf_ignored_ids(metadata, n_tokens)) checkpoint.notes.push_back(std::move(text));
 }
 
+/// Drops dimensions of 1 while there are more than `n`.
+void drop_ones(std::vector<std::int64_t>& shape, std::size_t n) {
+  for (std::size_t i = 0; i < shape.size() && shape.size() > n;) {
+    if (shape[i] == 1) {
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+}
+
 /// Reshapes the gates of shared experts to matrices of one row, corrections of routers that are such a matrix to
-/// vectors, and matrices by head to one matrix.
+/// vectors, as are norms by group, and matrices by head to one matrix.
 void reshape_tensors(StoredTensors& tensors) {
   for (auto& [name, tensor] : tensors.all) {
     std::vector<std::int64_t>& shape = tensor.shape;
     if (name.ends_with(kSharedGateName) && shape.size() == 1) shape.insert(shape.begin(), 1);
     if (name.ends_with(kCorrectionName) && shape.size() == 2 && shape[0] == 1) shape.erase(shape.begin());
+    const bool is_rates = name.ends_with(kRatesName) || name.ends_with(kSkipName);
+    if (is_rates && shape.size() == 2 && shape[1] == 1) shape.pop_back();
+    const bool is_of_channels = std::any_of(std::begin(kConvolutionNames), std::end(kConvolutionNames),
+                                            [&](std::string_view end) { return name.ends_with(end); });
+    if (is_of_channels || is_rates) drop_ones(shape, is_rates ? 1 : 2);
+    if (name.ends_with(kGroupNormName) && shape.size() == 2) shape = {shape[0] * shape[1]};
     const bool is_by_head = name.ends_with(kKeysByHead) || name.ends_with(kValuesByHead);
     if (is_by_head && shape.size() == 3) shape = {shape[0] * shape[1], shape[2]};
   }

@@ -5,6 +5,18 @@
 #include "checkpoint/gguf/architecture.h"
 
 namespace vitrine {
+
+std::vector<TensorRule> latent_tensors() {
+  return {{"blk.{l}.attn_q_a", {"blocks.{l}.attn.wq_a"}},
+          {"blk.{l}.attn_q_a_norm", {"blocks.{l}.attn.q_latent_norm"}},
+          {"blk.{l}.attn_q_b", {"blocks.{l}.attn.wq_b"}},
+          {"blk.{l}.attn_kv_a_mqa", {"blocks.{l}.attn.wkv_a"}},
+          {"blk.{l}.attn_kv_a_norm", {"blocks.{l}.attn.kv_latent_norm"}},
+          {"blk.{l}.attn_kv_b", {"blocks.{l}.attn.wkv_b"}},
+          {"blk.{l}.attn_k_b", {"blocks.{l}.attn.wk_b"}},
+          {"blk.{l}.attn_v_b", {"blocks.{l}.attn.wv_b"}}};
+}
+
 namespace {
 
 using Kind = GgufKey::Kind;
@@ -51,19 +63,7 @@ std::vector<GgufKey> mistral4_keys() {
   return keys;
 }
 
-/// The names of latent attention's tensors. Files have attn_k_b and attn_v_b, or attn_kv_b.
-std::vector<TensorRule> latent_tensors() {
-  return {{"blk.{l}.attn_q_a", {"blocks.{l}.attn.wq_a"}},
-          {"blk.{l}.attn_q_a_norm", {"blocks.{l}.attn.q_latent_norm"}},
-          {"blk.{l}.attn_q_b", {"blocks.{l}.attn.wq_b"}},
-          {"blk.{l}.attn_kv_a_mqa", {"blocks.{l}.attn.wkv_a"}},
-          {"blk.{l}.attn_kv_a_norm", {"blocks.{l}.attn.kv_latent_norm"}},
-          {"blk.{l}.attn_kv_b", {"blocks.{l}.attn.wkv_b"}},
-          {"blk.{l}.attn_k_b", {"blocks.{l}.attn.wk_b"}},
-          {"blk.{l}.attn_v_b", {"blocks.{l}.attn.wv_b"}}};
-}
-
-/// The same, and the gates and the rest of all experts in one tensor.
+/// Those of latent attention, and the gates and the rest of all experts in one tensor.
 std::vector<TensorRule> mistral4_tensors() {
   std::vector<TensorRule> rules = latent_tensors();
   rules.push_back(

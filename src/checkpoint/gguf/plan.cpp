@@ -22,22 +22,28 @@ class Planner {
       : architecture_(architecture),
         config_(checkpoint.model->config()),
         types_(types),
-        model_(architecture.name, config_),
+        model_(architecture.name, config_, lists_heads(architecture)),
         where_(where),
         norms_(norms_of(config_)) {
     model_.weighted = types.importance != nullptr;
     for_each_param(config_, checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
     for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
-      const bool is_fused = rule.stored.ends_with(".attn_qkv");
+      const bool is_fused = rule.stored.ends_with(".attn_qkv") && rule.ours.size() > 1;
       const bool is_part =
           rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
       const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // all experts are written in one tensor
       if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
       for_each_place(rule, "", config_, [&](const TensorPlace& place) {
+        if (place.stored.ends_with(".ssm_in.weight") && delta_net_of(place.layer) != nullptr) return add_apart(place);
         if (architecture.splits_kv_b && place.stored.ends_with(kKeysAndValues)) return add_by_head(place);
         add(place);
       });
+    }
+    if (unties_head(architecture, config_)) add_untied_head();
+    for (const PlannedTensor& tensor : tensors) model_.count(tensor.name);
+    for (PlannedTensor& tensor : tensors) {
+      if (tensor.is_matrix) choose_type(tensor);
     }
     if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
   }
@@ -46,6 +52,12 @@ class Planner {
 
  private:
   using Params = std::map<std::string, const Param*>;  // by our names
+
+  static bool lists_heads(const GgufArchitecture& architecture) {
+    return std::any_of(architecture.keys.begin(), architecture.keys.end(), [](const GgufKey& key) {
+      return key.name == "attention.head_count_kv" && key.kind == GgufKey::Kind::layer_counts;
+    });
+  }
 
   void add(const TensorPlace& place) {
     PlannedTensor tensor;
@@ -63,10 +75,13 @@ class Planner {
       SourceRows part{&param, param.shape[0]};
       if (const NormConfig* const norm = norm_of_weight(norms_, name)) part.offset = norm->weight_offset;
       if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
+      part.to_rates = name.ends_with(".a_log") && has_log_rates(place.layer);
       shapes.push_back(param.shape);
       tensor.parts.push_back(part);
     }
+    const std::size_t n_params = tensor.parts.size();
     const PlaceShape shape = shape_of(place, config_, shapes);
+    arrange(place, shapes, tensor);
     const bool is_gate = tensor.name.ends_with(kSharedGateName);
     tensor.rows = shape.rows;
     tensor.cols = shape.cols;
@@ -75,13 +90,158 @@ class Planner {
     tensor.shape = is_gate      ? std::vector{shape.cols}
                    : is_by_head ? std::vector{tensor.n_heads, tensor.rows_of_head(), shape.cols}
                                 : shape.stored;
-    const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight");
+    if (const auto* const mamba = mamba2_of(place.layer)) {
+      if (tensor.name.ends_with(kRatesName) || tensor.name.ends_with(kSkipName)) tensor.shape = {shape.rows, 1};
+      if (tensor.name.ends_with(kGroupNormName)) tensor.shape = {mamba->n_groups, shape.rows / mamba->n_groups};
+    }
+    if (is_convolution(tensor.name)) tensor.shape = {shape.rows, shape.cols};
+    if (const DeltaNetConfig* const net = delta_net_of(place.layer); net != nullptr && net->decay_by_channel) {
+      if (is_convolution(tensor.name)) tensor.shape = {1, shape.rows, 1, shape.cols};
+      if (tensor.name.ends_with(kRatesName)) tensor.shape = {1, 1, shape.rows, 1};
+    }
+    const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight") ||
+                          tensor.name.ends_with(kRatesName) || is_convolution(tensor.name);
+    tensor.multiplies = !is_convolution(tensor.name) && !tensor.name.ends_with(kRatesName);
     tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
-    if (tensor.is_matrix) choose_type(tensor);
-    if (is_own) used_ += tensor.parts.size();
+    if (is_own) used_ += n_params;
     if (tensor.name == kPerLayerTable) fill_table(tensor);
     tensors.push_back(std::move(tensor));
+  }
+
+  /// The embedding's rows with the factor of the logits.
+  void add_untied_head() {
+    const Param& param = *params_.at("embed.weight");
+    PlannedTensor tensor;
+    tensor.name = "output.weight";
+    tensor.rows = param.shape[0], tensor.cols = param.shape[1];
+    tensor.shape = {tensor.rows, tensor.cols};
+    SourceRows part{&param, tensor.rows};
+    part.factor = config_.head.scale;
+    tensor.parts.push_back(part);
+    tensor.is_matrix = true;
+    tensors.push_back(std::move(tensor));
+  }
+
+  /// Splits the parts where the file interleaves their rows, or has heads in another order.
+  void arrange(const TensorPlace& place, const std::vector<Shape>& shapes, PlannedTensor& tensor) {
+    if (architecture_.folds_factors) return fold_factors(place, tensor);
+    const Rows rows = place.rule->rows;
+    if (rows != Rows::stacked && rows != Rows::alternating) {
+      const std::vector<SourceRows> whole = std::move(tensor.parts);
+      tensor.parts.clear();
+      for (const RowRun& run : row_runs(place, config_, shapes)) tensor.parts.push_back(rows_of(whole[run.part], run));
+    }
+    const DeltaNetConfig* const net = delta_net_of(place.layer);
+    const bool is_same = net == nullptr || net->heads_alternate || net->n_heads == net->n_key_heads;
+    if (is_same || !architecture_.alternates_heads || place.ours.front().find(".linear_attn.") == std::string::npos) {
+      return;
+    }
+    SourceRows whole = tensor.parts.front();
+    if (tensor.name.ends_with(".ssm_out.weight")) {
+      tensor.parts.front().columns = {net->n_heads, net->n_key_heads, net->value_dim};
+      return;
+    }
+    if (tensor.name.ends_with(".ssm_norm.weight")) return;
+    const bool has_keys = tensor.name.ends_with(".attn_qkv.weight") || tensor.name.ends_with(".ssm_conv1d.weight");
+    const std::int64_t first = has_keys ? 2 * net->keys() : 0;
+    const std::int64_t size = (whole.rows - first) / net->n_heads;
+    const HeadColumns order{net->n_heads, net->n_key_heads, size};
+    tensor.parts.clear();
+    if (has_keys) tensor.parts.push_back(rows_of(whole, {0, 0, first}));
+    for (std::int64_t head = 0; head < net->n_heads; ++head) {
+      tensor.parts.push_back(rows_of(whole, {0, first + order.source(head) * size, size}));
+    }
+  }
+
+  /// Multiplies a parameter by the factors of what it reads and computes. A bias has just the latter.
+  void fold_factors(const TensorPlace& place, PlannedTensor& tensor) const {
+    const std::string& name = place.ours.front();
+    SourceRows& whole = tensor.parts.front();
+    const auto is = [&](std::string_view end) { return name.find(end) != name.npos; };
+    if (name.starts_with("embed.")) whole.factor = config_.embedding.scale;
+    if (name.starts_with("unembed.")) whole.factor = config_.head.scale;
+    if (!name.starts_with("blocks.")) return;
+    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(place.layer)];
+    const auto sublayer = [&](std::size_t i) -> const Sublayer& { return block.sublayers[i]; };
+    const bool is_bias = name.ends_with(".bias");
+    const float of_input = is_bias ? 1 : sublayer(0).input_scale;
+    if (is(".attn.wq.") || is(".attn.wv.")) whole.factor = of_input;
+    if (is(".attn.wk.")) whole.factor = find<AttentionConfig>(block)->key_scale * of_input;
+    if (is(".attn.wo.")) whole.factor = sublayer(0).scale;
+    if (is(".mixer.w_out.")) whole.factor = sublayer(1).scale;
+    if (is(".mlp.w_gate.")) whole.factor = find<DenseConfig>(block)->gate_scale;
+    if (is(".mlp.w_down.")) whole.factor = find<DenseConfig>(block)->out_scale;
+    if (!is(".mixer.w_in.")) return;
+    const Mamba2Config& c = *find<Mamba2Config>(block);
+    const Mamba2Factors& f = c.factors;
+    const std::int64_t groups = c.n_groups * c.d_state;
+    const std::pair<std::int64_t, float> runs[] = {
+        {c.inner(), f.z}, {c.inner(), f.x}, {groups, f.b}, {groups, f.c}, {c.n_heads, f.dt}};
+    const SourceRows source = whole;
+    tensor.parts.clear();
+    std::int64_t first = 0;
+    for (const auto& [count, factor] : runs) {
+      tensor.parts.push_back(rows_of(source, {0, first, count}));
+      tensor.parts.back().factor = factor * (is_bias ? 1 : f.input);
+      first += count;
+    }
+  }
+
+  static SourceRows rows_of(SourceRows part, const RowRun& run) {
+    part.first = run.first;
+    part.rows = run.count;
+    return part;
+  }
+
+  /// A parameter that holds q, k, v and z of each key head, as a tensor of q, k and v, and one of z.
+  void add_apart(const TensorPlace& place) {
+    const auto it = params_.find(place.ours.front());
+    if (it == params_.end()) return;
+    const DeltaNetConfig& c = *delta_net_of(place.layer);
+    const std::int64_t values = c.values() / c.n_key_heads, step = 2 * (c.key_dim + values);
+    const std::string start = with_layer("blk.{l}", place.layer);
+    const auto add_parts = [&](const char* end, std::int64_t rows, std::vector<RowRun> runs) {
+      PlannedTensor tensor;
+      tensor.name = start + end;
+      tensor.rows = rows, tensor.cols = it->second->shape[1];
+      tensor.shape = {tensor.rows, tensor.cols};
+      for (const RowRun& run : runs) {
+        for (std::int64_t key = 0; key < c.n_key_heads; ++key) {
+          SourceRows part{it->second};
+          tensor.parts.push_back(rows_of(part, {0, key * step + run.first, run.count}));
+        }
+      }
+      tensor.is_matrix = true;
+      tensors.push_back(std::move(tensor));
+    };
+    add_parts(".attn_qkv.weight", c.channels(),
+              {{0, 0, c.key_dim}, {0, c.key_dim, c.key_dim}, {0, 2 * c.key_dim, values}});
+    add_parts(".attn_gate.weight", c.values(), {{0, 2 * c.key_dim + values, values}});
+    ++used_;
+  }
+
+  const DeltaNetConfig* delta_net_of(std::int64_t layer) const {
+    const auto i = static_cast<std::size_t>(layer);
+    return i < config_.blocks.size() ? find<DeltaNetConfig>(config_.blocks[i]) : nullptr;
+  }
+
+  static bool is_convolution(const std::string& name) {
+    return std::any_of(std::begin(kConvolutionNames), std::end(kConvolutionNames),
+                       [&](std::string_view end) { return name.ends_with(end); });
+  }
+
+  const Mamba2Config* mamba2_of(std::int64_t layer) const {
+    const auto i = static_cast<std::size_t>(layer);
+    return i < config_.blocks.size() ? find<Mamba2Config>(config_.blocks[i]) : nullptr;
+  }
+
+  bool has_log_rates(std::int64_t layer) const {
+    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(layer)];
+    if (const auto* const mamba = find<MambaConfig>(block)) return mamba->rates_are_logs;
+    if (const auto* const mamba = find<Mamba2Config>(block)) return mamba->rates_are_logs;
+    const auto* const net = find<DeltaNetConfig>(block);
+    return net != nullptr && net->rates_are_logs;
   }
 
   /// The parameter `name` of the layer whose keys and values `layer` reads, if the file has unread maps.
@@ -109,7 +269,6 @@ class Planner {
       part.of_heads = of;
       tensor.parts.push_back(part);
       tensor.is_matrix = true;
-      choose_type(tensor);
       tensors.push_back(std::move(tensor));
     };
     add_part(kKeysByHead, c.key_rows(true), c.rank, c.nope_dim);
@@ -186,9 +345,9 @@ GgufTypes::GgufTypes(DType dtype) : GgufTypes(file_type_named(name_of(dtype))) {
 std::int64_t SourceRows::source(std::int64_t row) const {
   if (repeats_first) return 0;
   if (of_heads) return row / of_heads->count * of_heads->step + of_heads->first + row % of_heads->count;
-  if (head_dim == 0 || row % head_dim >= rope_dim) return row;
-  const std::int64_t first = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
-  return first + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
+  if (head_dim == 0 || row % head_dim >= rope_dim) return first + row;
+  const std::int64_t head = row / head_dim * head_dim, i = row % head_dim, half = rope_dim / 2;
+  return first + head + (to_pairs ? i % 2 * half + i / 2 : i % half * 2 + i / half);
 }
 
 const float* PlannedTensor::importance_of(std::size_t part, std::int64_t row) const {

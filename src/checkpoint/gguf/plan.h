@@ -34,16 +34,32 @@ struct GgufTypes {
   GgufTypes(DType dtype);  // NOLINT(google-explicit-constructor)
 };
 
+/// The order of columns that belong to the heads of a delta net, `size` each: in the file, the heads of a key are
+/// `n_keys` apart, in the parameter next to each other.
+struct HeadColumns {
+  std::int64_t n_heads = 0, n_keys = 0, size = 0;  ///< 0: columns are in the parameter's order.
+
+  /// The parameter's head that is head `head` of the file.
+  std::int64_t source(std::int64_t head) const { return head % n_keys * (n_heads / n_keys) + head / n_keys; }
+  /// The parameter's column that is column `i` of the file.
+  std::int64_t element(std::int64_t i) const { return size > 0 ? source(i / size) * size + i % size : i; }
+};
+
 /// A parameter as a source of the file's rows.
 struct SourceRows {
   const Param* param = nullptr;
   std::int64_t rows = 0;               ///< A vector's elements are rows of one.
+  std::int64_t first = 0;              ///< The parameter's row that is the part's first.
   float offset = 0;                    ///< Added to every element: the weight_offset of a norm.
   std::int64_t head_dim = 0;           ///< Of the heads within which rows are permuted; 0: they are not.
   std::int64_t rope_dim = 0;           ///< The rows of each head that RoPE rotates,
   bool to_pairs = true;                ///< which are permuted from halves to interleaved pairs, or back.
   bool repeats_first = false;          ///< All rows are the parameter's first.
+  float factor = 1;                    ///< Of every element.
+  bool to_rates = false;               ///< The elements are log(−A), and A is written.
   std::optional<HeadRows> of_heads{};  ///< The rows of each head that are written, transposed or as they are.
+
+  HeadColumns columns{};  ///< The order of the columns.
 
   /// The parameter's row for row `row` of the file; not of transposed rows.
   std::int64_t source(std::int64_t row) const;
@@ -55,6 +71,7 @@ struct PlannedTensor {
   DType dtype = DType::f32;
   DType wanted = DType::f32;  ///< `dtype`, unless rows are not whole blocks of this type.
   bool is_matrix = false;     ///< Its type follows from the file's.
+  bool multiplies = true;     ///< Rows by columns; false: a convolution, or rates of decay.
   std::vector<SourceRows> parts;
   std::int64_t n_copies = 1;        ///< The number of experts if `parts` are experts.
   std::int64_t n_heads = 1;         ///< Heads that multiply by rows of their own, which have inputs of their own.

@@ -10,9 +10,11 @@ namespace vitrine {
 /// What a tensor is to the rules.
 enum class MixRole : std::uint8_t { v, attn_output, down };
 
+/// A tensor's place among those of its role: its layer, unless some layers have no such tensor.
 struct MixPlace {
   const MixModel& model;
   std::int64_t layer = 0;
+  std::int64_t n_layers = 0;
 };
 
 struct MixRule {
@@ -30,11 +32,11 @@ bool eight_experts(const MixPlace& p) { return p.model.n_experts == 8; }
 bool shared_by_4(const MixPlace& p) { return p.model.heads_per_kv_head >= 4; }
 bool first_two(const MixPlace& p) { return p.layer < 2; }
 bool first_four(const MixPlace& p) { return p.layer < 4; }
-bool first_sixteenth(const MixPlace& p) { return p.layer < p.model.n_layers / 16; }
-bool first_eighth(const MixPlace& p) { return p.layer < p.model.n_layers / 8; }
+bool first_sixteenth(const MixPlace& p) { return p.layer < p.n_layers / 16; }
+bool first_eighth(const MixPlace& p) { return p.layer < p.n_layers / 8; }
 /// The first and the last eighth, and every third layer between them.
 bool more_bits(const MixPlace& p) {
-  const std::int64_t n = p.model.n_layers;
+  const std::int64_t n = p.n_layers;
   return first_eighth(p) || p.layer >= 7 * n / 8 || (p.layer - n / 8) % 3 == 2;
 }
 bool more_bits_or_not_falcon(const MixPlace& p) { return !falcon(p) || more_bits(p); }
@@ -132,6 +134,15 @@ std::int64_t layer_of(const std::string& tensor) {
   return layer;
 }
 
+/// In models with experts, feed-forwards are counted by layers.
+MixPlace place_of(const MixModel& model, const std::string& tensor, std::optional<MixRole> role) {
+  const bool by_layer = !role || *role == MixRole::attn_output || (*role == MixRole::down && model.n_experts > 1);
+  if (by_layer) return {model, layer_of(tensor), model.n_layers};
+  const std::vector<std::string>& all = *role == MixRole::v ? model.values : model.downs;
+  const auto index = std::find(all.begin(), all.end(), tensor) - all.begin();
+  return {model, index, *role == MixRole::v ? std::ssize(all) : model.n_layers};
+}
+
 /// The models of 80 layers and 70 billion parameters, eight of whose heads share a projection of v.
 bool is_of_70b(const MixModel& model) {
   return model.n_layers == 80 &&
@@ -154,18 +165,33 @@ const FileType& file_type_named(std::string_view name) {
   throw BadInput("--type", "{} is not a type of GGUF files that vitrine writes", name);
 }
 
-MixModel::MixModel(std::string_view name, const ModelConfig& config)
+MixModel::MixModel(std::string_view name, const ModelConfig& config, bool lists_heads)
     : architecture(name), n_layers(static_cast<std::int64_t>(config.n_layers())), tied(config.head.tied) {
-  const AttentionConfig* const attention = attention_of(config, 0);
-  if (attention != nullptr) heads_per_kv_head = attention->n_heads / attention->n_kv_heads;
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    const AttentionConfig* const attention = attention_of(config, i);
+    if (attention != nullptr) heads_per_kv_head = attention->n_heads / attention->n_kv_heads;
+    if (attention == nullptr && lists_heads) heads_per_kv_head = 0;
+    if (attention != nullptr || lists_heads) break;
+  }
   for (const BlockConfig& block : config.blocks) {
     if (const auto* const moe = find<MoeConfig>(block)) n_experts = moe->n_experts;
   }
 }
 
+void MixModel::count(const std::string& tensor) {
+  const std::optional<MixRole> role = role_of(tensor);
+  if (role != MixRole::v && role != MixRole::down) return;
+  std::vector<std::string>& all = role == MixRole::v ? values : downs;
+  const auto after = [](std::int64_t layer, const std::string& other) { return layer < layer_of(other); };
+  all.insert(std::upper_bound(all.begin(), all.end(), layer_of(tensor), after), tensor);
+}
+
 DType mixed_type(const FileType& file, const MixModel& model, const std::string& tensor, std::int64_t cols) {
   if (!is_blocks(file.dtype)) return file.dtype;
-  if (file.dtype == DType::mxfp4) return tensor.ends_with("_exps.weight") ? DType::mxfp4 : DType::q8_0;
+  if (file.dtype == DType::mxfp4) {  // those of three dimensions
+    const bool is_by_head = tensor.ends_with(".attn_k_b.weight") || tensor.ends_with(".attn_v_b.weight");
+    return tensor.ends_with("_exps.weight") || is_by_head ? DType::mxfp4 : DType::q8_0;
+  }
   const bool is_falcon = model.architecture == "falcon";
   const bool is_embedding = tensor == "token_embd.weight" || tensor == "per_layer_token_embd.weight";
   if (model.tied ? is_embedding : tensor == "output.weight") {
@@ -175,7 +201,7 @@ DType mixed_type(const FileType& file, const MixModel& model, const std::string&
   const bool is_k = tensor.ends_with(".attn_k.weight");
   if (model.n_experts == 8 && (is_k || is_v(tensor))) return DType::q8_0;
   const std::optional<MixRole> role = role_of(tensor);
-  const MixPlace place = {model, layer_of(tensor)};
+  const MixPlace place = place_of(model, tensor, role);
   DType dtype = file.dtype;
   const auto rule = std::find_if(file.rules.begin(), file.rules.end(),
                                  [&](const MixRule& r) { return r.role == role && r.applies(place); });

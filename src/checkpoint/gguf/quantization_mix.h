@@ -36,11 +36,17 @@ const FileType& file_type_named(std::string_view name);
 struct MixModel {
   std::string_view architecture;  ///< general.architecture
   std::int64_t n_layers = 0, n_experts = 0;
-  std::int64_t heads_per_kv_head = 1;  ///< In the first layer.
+  std::int64_t heads_per_kv_head = 1;  ///< In the first layer; 0 if it has a state and others do not.
   bool tied = false;
   bool weighted = false;  ///< Whether there is an importance matrix.
 
-  MixModel(std::string_view name, const ModelConfig& config);
+  /// The names of the tensors of v, and of the last of each feed-forward, layer by layer.
+  std::vector<std::string> values{}, downs{};
+
+  /// lists_heads: the file has the K/V heads of each layer, 0 for those with a state.
+  MixModel(std::string_view name, const ModelConfig& config, bool lists_heads = false);
+  /// Adds the tensor to one of the two, or to none.
+  void count(const std::string& tensor);
 };
 
 /// The type of a matrix whose rows have `cols` elements, by its name in the file.

@@ -56,6 +56,7 @@ struct DeltaNetConfig {
   bool sigmoid_gate = false;                 ///< Else SiLU.
   float beta_scale = 1.0f;                   ///< 2 lets a decay be negative along a key.
   bool rates_are_logs = true;                ///< The file stores log(−A), not A.
+  bool heads_alternate = false;  ///< Head h has key h modulo n_key_heads; else a key's heads are consecutive.
   NormConfig norm{};
 
   std::int64_t keys() const { return n_key_heads * key_dim; }
@@ -63,7 +64,8 @@ struct DeltaNetConfig {
   std::int64_t channels() const { return 2 * keys() + values(); }
   std::int64_t n_decays() const { return decay_by_channel ? n_heads * key_dim : n_heads; }
   StateShape state() const {
-    return {n_heads, n_key_heads, key_dim, value_dim, decay_by_channel ? StateDecay::row : StateDecay::head};
+    const StateDecay decay = decay_by_channel ? StateDecay::row : StateDecay::head;
+    return {n_heads, n_key_heads, key_dim, value_dim, decay, heads_alternate};
   }
   bool operator==(const DeltaNetConfig&) const = default;
 };
@@ -86,6 +88,10 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"mixer_activation", "after the short convolution", {}, false}, c.activation);
   visit(Field{"sigmoid_gate", "the gate of the output is a sigmoid, else SiLU", {}, false}, c.sigmoid_gate);
   visit(Field{"beta_scale", "factor of beta: 2 lets a state turn its sign along a key"}, c.beta_scale);
+  if (c.heads_alternate) {
+    visit(Field{"heads_alternate", "the heads of a key are as far apart as there are keys", {}, false},
+          c.heads_alternate);
+  }
   visit(Field{"state_norm", "of the output of each head, before the gate", {}, false}, c.norm);
 }
 

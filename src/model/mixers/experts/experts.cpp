@@ -215,6 +215,8 @@ std::optional<double> gguf_word(const MoeConfig& c, std::string_view word) {
   if (word == "norm_topk_prob") return c.renormalize ? 1.0 : 0.0;
   if (word == "n_group") return static_cast<double>(c.router.groups);
   if (word == "topk_group") return static_cast<double>(c.router.top_groups);
+  if (word == "one_shared_expert") return 1.0;
+  if (word == "moe_latent_size" && c.latent) return static_cast<double>(*c.latent);
   if (word.ends_with("_shared_experts")) return static_cast<double>(c.shared ? c.shared->d_ff / c.expert.d_ff : 0);
   if (word == "shared_expert_intermediate_size" && c.shared) return static_cast<double>(c.shared->d_ff);
   if (word == "n_shared_experts") return c.shared ? static_cast<double>(c.shared->d_ff / c.expert.d_ff) : 0.0;

@@ -76,6 +76,7 @@ std::optional<double> gguf_word(const MambaConfig& c, std::string_view word) {
   if (word == "d_inner") return number(c.channels);
   if (word == "d_state") return number(c.d_state);
   if (word == "dt_rank") return number(c.dt_rank);
+  if (word == "dt_b_c_rms") return c.norm ? 1.0 : 0.0;
   return {};
 }
 
