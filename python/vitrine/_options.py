@@ -29,6 +29,15 @@ class GenerateOptions(TypedDict, total=False):
     epsilon_cutoff: float | None
     eta_cutoff: float | None
     repeat_penalty: float | None
+    dry_multiplier: float | None
+    dry_base: float | None
+    dry_allowed_length: int | None
+    dry_penalty_last_n: int | None
+    dry_sequence_breakers: str | Sequence[str]
+    xtc_probability: float | None
+    xtc_threshold: float | None
+    top_n_sigma: float | None
+    banned_strings: str | Sequence[str]
     greedy: bool
     stop: str | Sequence[str]
     logprobs: int | None

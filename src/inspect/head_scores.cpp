@@ -216,7 +216,7 @@ class RecurrenceReader {
       scores.layer = of_.at.layer;
       scores.sublayer = of_.prefix;
       scores.head = head;
-      scores.kv_head = head / (shape.heads / shape.groups);
+      scores.kv_head = shape.group_of(head);
       score({weights.row(head), {m.rows(), m.rows()}}, equals, false, scores);
     }
   }
