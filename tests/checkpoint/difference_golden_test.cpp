@@ -26,8 +26,6 @@ TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
   const TempFolder folder;
   ModelGradients model_gradients(*checkpoint.model, {.threads = 2});
   model_gradients.forward_backward({ids}, 1.0f / static_cast<float>(ids.size() - 1));
-  EXPECT_NEAR(model_gradients.cross_entropy / static_cast<double>(ids.size() - 1), json["loss"].get<double>(),
-              3e-7 * (1 + json["loss"].get<double>()));
   write_gradients(folder / "g.safetensors", checkpoint, model_gradients.raw(), pool);
   const Values gradients = tensors_of(folder / "g.safetensors");
   std::set<std::string> met;
@@ -35,6 +33,8 @@ TEST_P(DifferenceGolden, GradientsAreSlopesOfTheLoss) {
   for (const Json& element : json["elements"]) largest = std::max(largest, std::abs(element["value"].get<double>()));
   const std::vector<CacheLayerConfig> layers = cache_layers(checkpoint.model->config());
   const bool has_states = std::any_of(layers.begin(), layers.end(), [](const auto& l) { return !l.states.empty(); });
+  EXPECT_NEAR(model_gradients.cross_entropy / static_cast<double>(ids.size() - 1), json["loss"].get<double>(),
+              (has_states ? 1e-6 : 3e-7) * (1 + json["loss"].get<double>()));
   // float32 rounding in models with deliberately large weights; short vectors that get unit length add to it
   const double bar = (has_states ? 1e-4 : 5e-6) * (1 + largest);
   for (const Json& element : json["elements"]) {

@@ -285,7 +285,8 @@ TEST(HostileValues, AreNamed) {
                 {"config.json]", "use_bidirectional_attention"});
   expect_all_in(refusal_with("llama_mha", R"({"hidden_act": "mish"})"), {"config.json]", "mish"});
   expect_all_in(refusal_with("llama_mha", R"({"rms_norm_eps": -1})"), {"config.json]", "eps"});
-  expect_all_in(refusal_with("llama_mha", R"({"num_key_value_heads": 3})"), {"config.json]", "num_key_value_heads (3)"});
+  expect_all_in(refusal_with("llama_mha", R"({"num_key_value_heads": 3})"),
+                {"config.json]", "num_key_value_heads (3)"});
   expect_all_in(refusal_with("llama_mha", R"({"head_dim": 5})"), {"config.json]", "even"});
   expect_all_in(refusal_with("llama_mha", R"({"quantization_config": {}})"), {"config.json]", "quantization_config"});
   expect_all_in(refusal_with("llama_mha", R"({"model_type": "rwkv"})"), {"config.json]", "rwkv", "llama"});

@@ -150,6 +150,7 @@ inline const std::set<std::string> kNotTried = {
     "blocks.delta_net.state_norm.bias",
     "blocks.delta_net.state_projections",
     "blocks.delta_net.state_value_dim",
+    "blocks.experts.latent_bias",
     "blocks.experts.latent_experts",
     "blocks.mamba.d_conv",
     "blocks.mamba.d_inner",

@@ -168,9 +168,7 @@ TEST_F(TrainerOf, CorrectionsMoveTowardsEvenChoices) {
 
 bool has_states(const ModelConfig& config) {
   const std::vector<CacheLayerConfig> layers = cache_layers(config);
-  return std::any_of(layers.begin(), layers.end(), [](const CacheLayerConfig& layer) {
-    return std::holds_alternative<std::vector<StateConfig>>(layer);
-  });
+  return std::any_of(layers.begin(), layers.end(), [](const CacheLayerConfig& layer) { return !layer.states.empty(); });
 }
 
 TEST_F(TrainerOf, TenStepsOfAdamWEqualPyTorch) {

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 LENGTH, STEPS, LR = 24, 11, 1e-2
 MODELS = ("gpt2", "llama_mha", "exaone_moe", "deepseek_v3", "gemma4", "gpt_oss")
 STATE_LR = 1e-3  # of random weights of this size: larger steps amplify rounding tenfold each
-STATE_MODELS = ("mamba", "mamba2", "falcon_mamba", "jamba", "falcon_h1", "lfm2", "qwen3_5", "olmo_hybrid",
+STATE_MODELS = ("mamba", "mamba2", "falcon_mamba", "falcon_h1", "lfm2", "qwen3_5", "olmo_hybrid",
                 "kimi_linear")
 
 

@@ -111,7 +111,7 @@ STATE_CASES = [
     ),
     case(
         "jamba",
-        "Mamba 1 with normalized step, B and C, GELU after its convolution, attention without positions, experts without renormalization",
+        "Mamba 1 with normalized step, B and C, and GELU; attention without positions, experts without renormalization",
         transformers.JambaForCausalLM,
         dict(
             hidden_size=20,
@@ -405,7 +405,7 @@ STATE_CASES = [
     ),
     case(
         "olmo_hybrid",
-        "delta nets that may flip signs, with GELU after their convolutions, normed before, and attention normed after",
+        "delta nets that may flip signs, with GELU, normed before, and attention normed after",
         transformers.OlmoHybridForCausalLM,
         dict(
             hidden_size=20,

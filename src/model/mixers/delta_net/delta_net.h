@@ -3,7 +3,7 @@
 //                          x [T, d]
 //      ┌────────────────┬────┴─────┬───────────┐
 //   w_qkv               w_b       w_a         w_z
-//   conv, SiLU        sigmoid   softplus       │
+//   conv, act         sigmoid   softplus       │
 //   q, k, v              β     log decay       │        q, k of unit length; a key head serves several value heads
 //      └──────────── scan ─────────┘           │        S ← decay · S;  S ← S + k (β (v − Sᵀ k))ᵀ;  o = Sᵀ q
 //                     norm of each head        │

@@ -5,7 +5,7 @@
 //   r, B, C = w_x · x                                     [T, rank], [T, N], [T, N]; each may have a norm
 //   dt = softplus(w_dt · r + b)                           [T, C]
 //   S[c] ← exp(dt[c] · A[c]) ⊙ S[c] + dt[c] · x[c] · B    y[c] = S[c] · C + D[c] · x[c]
-//   out = w_out · (y ⊙ act(z))
+//   out = w_out · (y ⊙ silu(z))
 //
 // Sources: Gu & Dao 2023; transformers, models/mamba, falcon_mamba, jamba.
 #pragma once

@@ -1,9 +1,9 @@
 // Mamba-2: a state space whose state is a matrix for each head, and decays at one rate.
 //
-//   z, xBC, dt = w_in · n                                  n [T, d]; z [T, H · P], xBC [T, H · P + 2 · G · N], dt [T,
-//   H] x, B, C = act(conv(xBC))                               B and C by group, each of which serves H / G heads dt =
-//   clamp(softplus(dt + dt_bias)) S ← exp(dt · A) · S + dt · x Bᵀ                        y = S C + D · x out = w_out ·
-//   norm(y ⊙ act(z))                         the norm by group; or norm(y) ⊙ act(z), or without a norm
+//   z, xBC, dt = w_in · n;  x, B, C = act(conv(xBC))   n [T, d]; z, x [T, H · P]; B, C [T, G · N]; dt [T, H]
+//   dt ← clamp(softplus(dt + dt_bias))                 a group of B and C serves H / G heads
+//   S ← exp(dt · A) · S + dt · x Bᵀ                    y = S C + D · x
+//   out = w_out · norm(y ⊙ silu(z))                    by group; or norm(y) ⊙ silu(z), or y ⊙ silu(z)
 //
 // Sources: Dao & Gu 2024; transformers, models/mamba2, bamba, granitemoehybrid, nemotron_h, falcon_h1.
 #pragma once
