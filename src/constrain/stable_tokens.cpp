@@ -32,6 +32,15 @@ std::vector<std::string> StableTokens::continuations_of(const std::string& text)
   return all;
 }
 
+/// The number of ids before those that are `text`; all, if it does not begin at a token.
+std::size_t StableTokens::n_before(std::span<const std::int32_t> ids, std::string_view text) const {
+  std::size_t first = ids.size(), n = 0;
+  while (first > 0 && n < text.size()) n += vocabulary_.bytes(ids[--first]).size();
+  std::string bytes;
+  for (const std::int32_t id : ids.subspan(first)) bytes += vocabulary_.bytes(id);
+  return bytes == text ? first : ids.size();
+}
+
 std::vector<std::int32_t> StableTokens::of(const std::string& text) const {
   if (text.empty()) return {};
   {
@@ -39,14 +48,18 @@ std::vector<std::int32_t> StableTokens::of(const std::string& text) const {
     const auto at = known_.find(text);
     if (at != known_.end()) return at->second;
   }
-  std::vector<std::int32_t> ids = tokenizer_.encode(text, SpecialTokens::none);
-  std::string bytes;
-  for (const std::int32_t id : ids) bytes += vocabulary_.bytes(id);
-  if (bytes != text) ids.clear();
-  for (const std::string& more : continuations_of(text)) {
-    if (ids.empty()) break;
-    const std::vector<std::int32_t> longer = tokenizer_.encode(text + more, SpecialTokens::none);
-    ids.erase(std::mismatch(ids.begin(), ids.end(), longer.begin(), longer.end()).first, ids.end());
+  std::vector<std::int32_t> ids;
+  // Some tokenizers write the first word of a text otherwise: there it comes after a line feed.
+  for (const std::string before : {"", "\n"}) {
+    ids = tokenizer_.encode(before + text, SpecialTokens::none);
+    const auto first = static_cast<std::ptrdiff_t>(n_before(ids, text));
+    for (const std::string& more : continuations_of(text)) {
+      if (std::ssize(ids) <= first) break;
+      const std::vector<std::int32_t> longer = tokenizer_.encode(before + text + more, SpecialTokens::none);
+      ids.erase(std::mismatch(ids.begin(), ids.end(), longer.begin(), longer.end()).first, ids.end());
+    }
+    ids.erase(ids.begin(), ids.begin() + std::min(first, std::ssize(ids)));
+    if (!ids.empty()) break;
   }
   const std::lock_guard lock(mutex_);
   if (known_.size() >= kMaxKnown) known_.clear();

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -18,11 +20,11 @@ class StableTokens {
       : tokenizer_(tokenizer), vocabulary_(vocabulary) {}
 
   /// The first ids of the text that stay the same when it goes on. It is encoded before single characters of every
-  /// kind, and before the rest of each token that begins with the text's end. None if a tokenizer writes the text
-  /// otherwise where it is not the first (▁ of SentencePiece).
+  /// kind, and before the rest of each token that begins with the text's end.
   std::vector<std::int32_t> of(const std::string& text) const;
 
  private:
+  std::size_t n_before(std::span<const std::int32_t> ids, std::string_view text) const;
   std::vector<std::string> continuations_of(const std::string& text) const;
 
   const Tokenizer& tokenizer_;
