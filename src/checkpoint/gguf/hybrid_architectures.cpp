@@ -132,14 +132,6 @@ std::string_view misread_bamba(const ModelConfig& config) {
   return misread_doubled_mixers(config);
 }
 
-std::string_view misread_granite_hybrid(const ModelConfig& config) {
-  for (const BlockConfig& block : config.blocks) {
-    const auto* const attention = find<AttentionConfig>(block);
-    if (attention != nullptr && attention->rope) return "RoPE in models with states";
-  }
-  return misread_bamba(config);
-}
-
 // Nemotron-H: each block has one sublayer.
 
 bool mixes_features(const BlockConfig& block) {
@@ -266,7 +258,7 @@ std::vector<GgufArchitecture> hybrid_architectures() {
        .ignored = {"rope.dimension_count", kRopeFinetuned},
        .tensors = mamba_tensors(),
        .complete = complete_granite_hybrid,
-       .misread = misread_granite_hybrid},
+       .misread = misread_bamba},
       {.name = "granitehybrid",
        .family = "bamba",
        .layout = RopeConfig::Layout::interleaved,
