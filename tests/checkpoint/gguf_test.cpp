@@ -62,6 +62,8 @@ const std::map<std::string, std::string> kRefused = {
     {"nemotron", "heads whose elements"},                //
     {"olmoe", "fewer K/V heads"},                        // llama.cpp's norm of k has d_model elements
     {"cohere_qk_norm", "the norms of q and k"},          // llama.cpp has them in models of 64 layers or more
+    {"bamba", "mixer_activation"},                       // llama.cpp has SiLU
+    {"jamba", "mixer_activation"},                       //
     {"falcon_h1", "norm_before_gate"},                   // llama.cpp has the gate first
     {"falcon_mamba", "step_norm.eps"},                   // one for all norms
     {"kimi_linear", "heads of delta nets"},              // as many as of attention

@@ -53,7 +53,7 @@ std::vector<std::string> site_cases() {
 bool is_of_state(const std::string& site) {
   const bool is_mixer = site.find(".mixer.") != site.npos || site.find(".linear_attn.") != site.npos;
   const bool is_inner = site.find("norm.hook_") != site.npos || site.find(".hook_ssm_") != site.npos;
-  return is_mixer && (is_inner || site.ends_with("hook_effective_attention"));
+  return is_mixer && (is_inner || site.ends_with("hook_effective_attention") || site.ends_with(".hook_z"));
 }
 
 class Golden : public testing::TestWithParam<std::string> {};

@@ -58,7 +58,7 @@ TEST(StateTaps, SeeTheStates) {
         if (at == value) expected[value][static_cast<std::size_t>(t * size + i)] = x;
       });
       expect_close(taps.values[value], expected[value], 1e-6);
-      const auto& [heads, groups, rows, lanes, decay] = c.shape;
+      const std::int64_t heads = c.shape.heads, rows = c.shape.rows, lanes = c.shape.lanes;
       const Shape shape = c.of_elements() ? Shape{9, lanes, rows}
                           : c.delta       ? Shape{9, heads, rows, lanes}
                                           : Shape{9, heads, lanes, rows};

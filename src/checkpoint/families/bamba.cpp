@@ -12,9 +12,13 @@ ModelConfig read_bamba(ConfigReader& c) {
   keys.norm.eps = 1e-5f;
   keys.rope.fraction_key = "partial_rotary_factor";
   keys.rope.fraction = 0.5;
-  // transformers overrules this key where it is not in rope_parameters
-  c.expect(c.number_or("partial_rotary_factor", 0.5) == 0.5, "partial_rotary_factor", "0.5");
+  const double fraction = c.number_or("partial_rotary_factor", 0.5);
   ModelConfig model = read_decoder(c, keys);
+  if (const AttendConfig* const heads = heads_of(model, 0)) {
+    // transformers overrules this key where it is not in rope_parameters
+    const auto n = static_cast<std::int64_t>(fraction * static_cast<double>(heads->head_dim));
+    c.expect(n == heads->head_dim / 2, "partial_rotary_factor", "0.5");
+  }
   c.ignore("attn_rotary_emb");  // in published files: the elements of a head that rotate
   read_biases(c, model);
   const std::vector<std::int64_t> attention = c.sizes_or_empty("attn_layer_indices");
