@@ -34,14 +34,6 @@ void check_order(std::string_view where, const BlockConfig& c) {
   }
 }
 
-/// A sublayer before s that has a state; null: there is none.
-const Sublayer* find_state(const BlockConfig& c, const Sublayer& s) {
-  const auto own = c.sublayers.begin() + (&s - c.sublayers.data());
-  const auto has_state = [](const Sublayer& before) { return !cache_layer(before).states.empty(); };
-  const auto found = std::find_if(c.sublayers.begin(), own, has_state);
-  return found == own ? nullptr : &*found;
-}
-
 /// A block of a stack that reads an encoder's output, or none.
 void check_block(std::string_view where, const BlockConfig& c, bool has_source) {
   if (c.sublayers.empty()) throw BadInput(where, "expected a block with sublayers");
@@ -61,10 +53,10 @@ void check_block(std::string_view where, const BlockConfig& c, bool has_source) 
       if (&other == &s || others.prefix != names.prefix) continue;
       throw BadInput(where, "expected one sublayer called {} in a block, got two", names.prefix);
     }
-    const Sublayer* const earlier = cache_layer(s).states.empty() ? nullptr : find_state(c, s);
-    if (earlier != nullptr) {
-      throw Unsupported(where, "a block with the states of both {} and {}", names_of(*earlier).role, names.role);
-    }
+  }
+  const auto has_state = [](const Sublayer& s) { return !cache_layer(s).states.empty(); };
+  if (std::count_if(c.sublayers.begin(), c.sublayers.end(), has_state) > 1) {
+    throw Unsupported(where, "a block with several sublayers that have states");
   }
   check_order(where, c);
   const bool has_cross = find<CrossAttentionConfig>(c) != nullptr;

@@ -18,12 +18,11 @@ namespace vitrine::test {
 namespace {
 
 float difference(const std::vector<float>& ours, const std::vector<float>& reference) {
+  if (ours.size() != reference.size()) return INFINITY;
   float worst = 0, largest = 0;
-  for (std::size_t i = 0; i < reference.size(); ++i) {
-    worst = std::max(worst, std::abs(ours[i] - reference[i]));
-    largest = std::max(largest, std::abs(reference[i]));
-  }
-  return ours.size() == reference.size() ? worst / (1 + largest) : INFINITY;
+  for (const float x : reference) largest = std::max(largest, std::abs(x));
+  for (std::size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, std::abs(ours[i] - reference[i]));
+  return worst / (1 + largest);
 }
 
 std::vector<std::int32_t> ids_for(const Model& model) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf/plan.h"
 #include "checkpoint/gguf/types.h"
@@ -117,7 +118,7 @@ class TensorStream {
     }
     if (part.factor != 1) std::transform(to.begin(), to.end(), to.begin(), [&](float x) { return x * part.factor; });
     if (!part.to_rates) return;
-    for (float& x : to) x = -std::exp(x);
+    for (float& x : to) x = -static_cast<float>(math::exp(static_cast<double>(x)));
   }
 
   static void reorder(const HeadColumns& order, std::span<float> row) {

@@ -119,8 +119,9 @@ void drop_ones(std::vector<std::int64_t>& shape, std::size_t n) {
 /// Reshapes the gates of shared experts to matrices of one row, corrections of routers that are such a matrix to
 /// vectors, as are norms by group, and matrices by head to one matrix.
 void reshape_tensors(StoredTensors& tensors) {
-  for (auto& [name, tensor] : tensors.all) {
-    std::vector<std::int64_t>& shape = tensor.shape;
+  for (auto& entry : tensors.all) {
+    const std::string& name = entry.first;
+    std::vector<std::int64_t>& shape = entry.second.shape;
     if (name.ends_with(kSharedGateName) && shape.size() == 1) shape.insert(shape.begin(), 1);
     if (name.ends_with(kCorrectionName) && shape.size() == 2 && shape[0] == 1) shape.erase(shape.begin());
     const bool is_rates = name.ends_with(kRatesName) || name.ends_with(kSkipName);
