@@ -106,7 +106,7 @@ void answer_texts(const ServedModel& model, const CompletionRequest& request) {
       SequenceStep step;
       step.id = i;
       if (t == 0) step.prompt_logprobs = results[i].prompt_logprobs;
-      if (t < results[i].ids.size()) step.token = report(results[i].ids[t], sequence.n_logprobs);
+      if (t < results[i].ids.size()) step.tokens = {report(results[i].ids[t], sequence.n_logprobs)};
       if (t == results[i].ids.size()) step.result = results[i];
       for (const Json& chunk : reply.chunks(std::move(step))) json_text(chunk);
     }

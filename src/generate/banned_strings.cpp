@@ -8,7 +8,7 @@
 namespace vitrine {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -34,7 +34,7 @@ std::string_view BannedStrings::bytes(std::int32_t id) const {
 
 void BannedStrings::exclude(std::string_view end, std::span<float> scores) const {
   for (const std::int32_t id : whole_) {
-    if (static_cast<std::size_t>(id) < scores.size()) scores[static_cast<std::size_t>(id)] = kNever;
+    if (static_cast<std::size_t>(id) < scores.size()) scores[static_cast<std::size_t>(id)] = kBanned;
   }
   for (const std::string& text : texts_) {
     for (std::size_t n = std::min(end.size(), text.size() - 1); n > 0; --n) {
@@ -49,7 +49,7 @@ void BannedStrings::exclude_below(std::string_view prefix, std::span<float> scor
   if (node < 0) return;
   for (std::int32_t i = node; i < vocabulary_->trie()[static_cast<std::size_t>(node)].end; ++i) {
     constrain::for_each_token(*vocabulary_, i, [&](std::int32_t id) {
-      if (static_cast<std::size_t>(id) < scores.size()) scores[static_cast<std::size_t>(id)] = kNever;
+      if (static_cast<std::size_t>(id) < scores.size()) scores[static_cast<std::size_t>(id)] = kBanned;
     });
   }
 }

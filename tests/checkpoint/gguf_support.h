@@ -1,8 +1,11 @@
 // Makes GGUF files of checkpoints for tests.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/export.h"
@@ -45,6 +48,16 @@ inline std::map<std::string, DType> stored_types(const Model& model) {
   for_each_param(model.config(), model.params(),
                  [&](const Param& param, const std::string& name, const Shape&) { types[name] = param.view.dtype; });
   return types;
+}
+
+/// The largest difference of two lists, as a part of 1 + the largest number of the second.
+inline float difference(const std::vector<float>& ours, const std::vector<float>& reference) {
+  float worst = 0, largest = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    worst = std::max(worst, std::abs(ours[i] - reference[i]));
+    largest = std::max(largest, std::abs(reference[i]));
+  }
+  return ours.size() == reference.size() ? worst / (1 + largest) : INFINITY;
 }
 
 }  // namespace vitrine::test

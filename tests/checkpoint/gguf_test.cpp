@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/json.h"
 #include "base/mapped_file.h"
@@ -16,14 +17,6 @@
 
 namespace vitrine::test {
 namespace {
-
-float difference(const std::vector<float>& ours, const std::vector<float>& reference) {
-  if (ours.size() != reference.size()) return INFINITY;
-  float worst = 0, largest = 0;
-  for (const float x : reference) largest = std::max(largest, std::abs(x));
-  for (std::size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, std::abs(ours[i] - reference[i]));
-  return worst / (1 + largest);
-}
 
 std::vector<std::int32_t> ids_for(const Model& model) {
   return some_ids(model, std::min<std::int64_t>(40, model.config().max_seq_len));
@@ -93,13 +86,12 @@ void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
   const std::vector<std::int32_t> ids = ids_for(*gguf.model);
   const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
-  const RopeConfig *const before = rope_of(original.model->config().blocks[0]), *const after = rope_of(
-                                                                                    gguf.model->config().blocks[0]);
+  const RopeConfig* const before = rope_of(original.model->config().blocks[0]);
+  const RopeConfig* const after = rope_of(gguf.model->config().blocks[0]);
   // If the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of an
   // angle is large. Rates of decay are stored as A instead of log(−A). Otherwise the bits are the same.
   const bool is_permuted = before != nullptr && before->layout != after->layout;
-  const std::string& family = original.family;
-  const bool has_rates = family == "bamba" || family == "granitemoehybrid" || family == "jamba";
+  const bool has_rates = std::set<std::string>{"bamba", "granitemoehybrid", "jamba"}.contains(original.family);
   EXPECT_TRUE(is_permuted || has_rates ? difference(ours, reference) <= 2e-6F : same_bits(ours, reference));
 }
 
