@@ -138,6 +138,7 @@ TEST_F(StateCommands, TheServerReadsWhatComesAfterTheLastSnapshot) {
   const auto n = static_cast<int>(next.size());
   next.insert(next.end(), {8, 9});
   EXPECT_GE(cached(complete(next, 2)), n - 1) << "the last token that was drawn was not read";
+  for (TestServer* const each : {&server, &other}) EXPECT_EQ(each->stop().status, 0);
 }
 
 TEST_F(StateCommands, InfoAndBenchCountStates) {
