@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "generate/dry.h"
 
 namespace vitrine {
 namespace {

@@ -15,10 +15,11 @@
 #include <vector>
 
 #include "checkpoint/sampling_overrides.h"
-#include "generate/dry.h"
 #include "generate/watch.h"
 
 namespace vitrine {
+
+class DryBreakers;
 
 /// How a text is generated. What is absent is the checkpoint's choice (generation_config.json), else the default.
 struct GenerateOptions {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "generate/dry.h"
 #include "generate/each_exp.h"
 #include "generate/filters.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "constrain/cache.h"
+#include "generate/dry.h"
 #include "generate/engine.h"
 #include "generate/generator.h"
 #include "support/data.h"

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "generate/dry.h"
 
 namespace vitrine {
 namespace {
