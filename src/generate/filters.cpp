@@ -22,9 +22,10 @@ void keep_top_p(const SamplingConfig& config, Ranking& ranking) {
 
 void keep_min_p(const SamplingConfig& config, Ranking& ranking) {
   if (config.min_p == 0) return;
+  const double least = config.min_p * ranking.weight(0);  // typical_p may have removed the most likely token
   double sum = 0;
   std::size_t n = 0;
-  for (; n < ranking.size() && ranking.weight(n) >= config.min_p; ++n) sum += ranking.weight(n);
+  for (; n < ranking.size() && ranking.weight(n) >= least; ++n) sum += ranking.weight(n);
   ranking.keep(n, sum);
 }
 

@@ -80,7 +80,7 @@ const filters: Record<string, (w: number[], c: Sampling, logits: number[]) => bo
   top_k: (w, c) => w.map((_, i) => c.top_k === 0 || i < c.top_k),
   typical_p: (w, c) => (c.typical_p === 1 ? w.map(() => true) : typical(w, c.typical_p)),
   top_p: (w, c) => { const n = Math.max(1, countTo(c.top_p * sum(w), w)); return w.map((_, i) => c.top_p === 1 || i < n); },
-  min_p: (w, c) => w.map((x) => x >= c.min_p),
+  min_p: (w, c) => w.map((x) => x >= c.min_p * w[0]),
   epsilon_cutoff: (w, c) => probable(w, c.epsilon_cutoff),
   eta_cutoff: (w, c) => probable(w, Math.min(c.eta_cutoff, Math.sqrt(c.eta_cutoff) * Math.exp(-surprise(w)[1]))),
   xtc_probability: excluding,
