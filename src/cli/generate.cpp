@@ -71,7 +71,8 @@ void add_generate(Command& program) {
   add_generate_options(command, kInGenerate, o->generation);
   add_split(command, *o);
   finish_command(command, o, run_generate,
-                 "Sampling applies the penalties, DRY, temperature, top-nσ, top-k, typical-p, top-p, min-p and XTC, in this order.\n"
+                 "Sampling applies the penalties, DRY, temperature, top-nσ, top-k, typical-p, top-p, min-p and XTC,\n"
+                 "in this order.\n"
                  "Example: vitrine generate stories260K.bin \"Once upon a time\" --tokenizer tok512.bin --seed 7");
 }
 

@@ -62,11 +62,17 @@ class Choices : public Taps {
     return id.site == FfnSite::mlp_pre || id.site == (ffn.gated ? ExpertSite::expert_gate : ExpertSite::expert_pre);
   }
   Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
-    const bool is_expert = id.site == ExpertSite::expert_indices;
+    if (id.site == ExpertSite::expert_indices) {
+      for (std::int64_t t = 0; t < value.rows(); ++t) {  // their order is no kink
+        const auto first = made.insert(made.end(), value.row(t), value.row(t) + value.row_size());
+        std::sort(first, made.end());
+      }
+      return value;
+    }
     const std::optional<float> limit = clip(id);
     for (const float x : value.values()) {
       const bool is_beyond = limit ? std::abs(x) >= *limit : x > 0;
-      made.push_back(is_expert ? x : is_beyond ? 1.0f : 0.0f);
+      made.push_back(is_beyond ? 1.0f : 0.0f);
     }
     return value;
   }

@@ -73,8 +73,8 @@ class Recorder : public Taps {
   void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
   std::optional<SiteId> last_wanted() const override;
 
-  /// Large values that a pass computes for the taps alone (Taps::wanted_rows) are computed for these rows only, and go to
-  /// this receiver; not those that are written.
+  /// Large values that a pass computes for the taps alone (Taps::wanted_rows) are computed for these rows only, and go
+  /// to this receiver; not those that are written.
   void receive_rows(WantedRows rows, Receive receive) {
     rows_ = rows;
     receive_rows_ = std::move(receive);

@@ -111,7 +111,8 @@ Tensor TappedStates::writes_of(WantedRows rows) const {
 
 void TappedStates::tap_write() {
   const SiteId site = at_(*sites_.write);
-  if (const std::optional<WantedRows> rows = p_.wanted_rows(site)) return p_.taps->visit_rows(p_, site, writes_of(*rows));
+  if (const std::optional<WantedRows> rows = p_.wanted_rows(site))
+    return p_.taps->visit_rows(p_, site, writes_of(*rows));
   write_ = writes_of({0, run_.out.rows()});
   p_.record(OpKind::state_write, {run_.in_.keys, run_.in_.values}, write_, [self = shared_from_this()] {
     if (self->is_rewritten()) self->write_backward();
