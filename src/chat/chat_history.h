@@ -6,12 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/ordered_json.h"
 
 namespace vitrine {
-
-/// JSON with the order of its keys, which templates can see.
-using OrderedJson = nlohmann::ordered_json;
 
 /// Parses JSON, with the checks of TemplateData::parse(). Throws BadInput; `where` names the text in errors.
 OrderedJson parse_ordered_json(std::string_view json, std::string_view where);

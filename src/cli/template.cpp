@@ -1,7 +1,14 @@
 // vitrine template: renders conversations with the chat template of a model.
+#include <fmt/ranges.h>
+
+#include <functional>
 #include <mutex>
 
+#include "answer/describe.h"
+#include "answer/learn.h"
+#include "answer/parse.h"
 #include "base/mapped_file.h"
+#include "chat/chat_history.h"
 #include "cli/commands.h"
 #include "cli/lines.h"
 #include "cli/options.h"
@@ -14,9 +21,9 @@ namespace vitrine::cli {
 namespace {
 
 struct TemplateOptions : Options {
-  std::string model, messages, tools, documents, now;
+  std::string model, messages, tools, documents, now, parse;
   std::vector<std::string> set;
-  bool no_prompt = false, lines = false;
+  bool no_prompt = false, lines = false, formats = false;
 
   TemplateClock clock() const { return now.empty() ? TemplateClock::now() : TemplateClock::parse(now); }
 };
@@ -48,27 +55,42 @@ TemplateData parse_file(const std::string& path) {
   return TemplateData::parse(MappedFile::open_or_read(path)->text_without_mark(), path);
 }
 
-/// Parsed templates by their text, for requests that bring their own.
-class TemplateCache {
+/// What has been made of texts of requests, such as parsed templates.
+template <class Made>
+class Cache {
  public:
-  std::shared_ptr<const ChatTemplate> get(const std::string& source) {
+  std::shared_ptr<const Made> get(const std::string& text, const std::function<Made()>& make) {
     {
       const std::lock_guard lock(mutex_);
-      const auto known = templates_.find(source);
-      if (known != templates_.end()) return known->second;
+      const auto known = made_.find(text);
+      if (known != made_.end()) return known->second;
     }
-    auto parsed = std::make_shared<const ChatTemplate>(source);
+    auto made = std::make_shared<const Made>(make());
     const std::lock_guard lock(mutex_);
-    if (templates_.size() >= kMaxTemplates) templates_.clear();
-    templates_[source] = parsed;
-    return parsed;
+    if (made_.size() >= kMax) made_.clear();
+    made_[text] = made;
+    return made;
   }
 
  private:
-  static constexpr std::size_t kMaxTemplates = 256;
+  static constexpr std::size_t kMax = 256;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const ChatTemplate>> templates_;
+  std::map<std::string, std::shared_ptr<const Made>> made_;
 };
+
+/// What a template writes for answers, in conversations with and without tools.
+answer::AnswerFormat format_of(const std::string& plain, const std::string& with_tools, const TemplateInput& input) {
+  const ChatTemplate first(plain), second(with_tools);
+  return answer::learn_format({&first, &second, with_tools, input.special_tokens, input.now});
+}
+
+/// The message that `text` is, as an answer to a conversation.
+OrderedJson parsed_json(const answer::AnswerFormat& format, const ChatTemplate& chat_template, TemplateInput input,
+                        std::string_view text, const OrderedJson& tools) {
+  input.add_generation_prompt = true;
+  const std::string prompt = chat_template.render(input).text;
+  return {{"message", answer::message_json(answer::parse_answer(format, prompt, text, tools))}};
+}
 
 const jinja::Value* need(const TemplateData& request, std::string_view name, jinja::Kind kind, const char* expected) {
   const jinja::Value* const value = request.member(name);
@@ -101,13 +123,20 @@ TemplateInput read_request(const TemplateData& request, const TemplateModel& mod
   return input;
 }
 
+std::vector<std::string> texts_of(const std::vector<std::pair<std::string, std::string>>& special_tokens) {
+  std::vector<std::string> texts;
+  for (const auto& [name, token] : special_tokens) texts.push_back(name + "=" + token);
+  return texts;
+}
+
 std::string error_line(const TemplateError& e) { return json_line({{"error", e.message()}, {"kind", e.kind()}}); }
 
 /// Answers one request per line of stdin with one JSON object per line.
 void answer_requests(const TemplateOptions& o) {
   const TemplateModel model(o);
   const TemplateClock clock = o.clock();
-  TemplateCache cache;
+  Cache<ChatTemplate> parsed;
+  Cache<answer::AnswerFormat> formats;
   ThreadPool pool(o.thread_count());
   answer_lines(pool, [&](std::string_view line, std::int64_t number) {
     try {
@@ -121,7 +150,16 @@ void answer_requests(const TemplateOptions& o) {
       const auto* own = need(request, "template", jinja::Kind::string, "text");
       const bool has_tools = input.tools != nullptr && !input.tools->is_none();
       const std::string source(own != nullptr ? own->text() : model.templates.choose(has_tools, o.model));
-      return json_line(answer_json(cache.get(source)->render(input), model.tokenizer.get()));
+      const auto chat_template = parsed.get(source, [&] { return ChatTemplate(source); });
+      const auto* answer_text = need(request, "parse", jinja::Kind::string, "text");
+      if (answer_text == nullptr) return json_line(answer_json(chat_template->render(input), model.tokenizer.get()));
+      const auto special = fmt::format("{}", fmt::join(texts_of(input.special_tokens), "\n"));
+      const auto format = formats.get(source + "\n" + special, [&] {
+        const std::string& plain = own != nullptr ? source : model.templates.choose(false, o.model);
+        return format_of(plain, source, input);
+      });
+      const OrderedJson tools = has_tools ? parse_ordered_json(line, where)["tools"] : OrderedJson();
+      return json_line(parsed_json(*format, *chat_template, input, answer_text->text(), tools));
     } catch (const TemplateError& e) {
       return error_line(e);
     } catch (const BadInput& e) {
@@ -130,12 +168,25 @@ void answer_requests(const TemplateOptions& o) {
   });
 }
 
+/// `vitrine template --formats`: what the template writes for answers.
+void print_formats(const TemplateOptions& o) {
+  const TemplateModel model(o);
+  TemplateInput input;
+  input.special_tokens = model.templates.special_tokens;
+  input.now = o.clock();
+  const auto format =
+      format_of(model.templates.choose(false, o.model), model.templates.choose(true, o.model), input);
+  const OrderedJson json = answer::formats_json(format);
+  print(o.json ? json.dump() + "\n" : json.dump(2) + "\n");
+}
+
 void run_template(const TemplateOptions& o) {
   if (o.lines) {
     if (!o.messages.empty()) throw UsageError("--messages", "give --messages or --lines, not both");
     return answer_requests(o);
   }
   if (o.model.empty()) throw MissingArgument("MODEL");
+  if (o.formats) return print_formats(o);
   if (o.messages.empty()) throw MissingArgument("--messages");
   const TemplateModel model(o);
   TemplateInput input;
@@ -164,7 +215,20 @@ void run_template(const TemplateOptions& o) {
     input.variables.emplace_back(all.substr(0, sign), keep(TemplateData::parse(all.substr(sign + 1), "--set")));
   }
   const bool has_tools = input.tools != nullptr && !input.tools->is_none();
-  const RenderedTemplate rendered = ChatTemplate(model.templates.choose(has_tools, o.model)).render(input);
+  const ChatTemplate chat_template(model.templates.choose(has_tools, o.model));
+  if (!o.parse.empty()) {
+    const auto format = format_of(model.templates.choose(false, o.model), model.templates.choose(true, o.model), input);
+    const std::string text(MappedFile::open_or_read(o.parse)->text());
+    OrderedJson tools;
+    if (!o.tools.empty()) {
+      tools = parse_ordered_json(MappedFile::open_or_read(o.tools)->text_without_mark(), o.tools);
+    } else if (is_object && has_tools) {
+      tools = parse_ordered_json(MappedFile::open_or_read(o.messages)->text_without_mark(), o.messages)["tools"];
+    }
+    print(parsed_json(format, chat_template, input, text, tools).dump() + "\n");
+    return;
+  }
+  const RenderedTemplate rendered = chat_template.render(input);
   if (o.json) return print_json(answer_json(rendered, model.tokenizer.get()));
   print(is_terminal(1) ? rendered.text + "\n" : rendered.text);
 }
@@ -182,9 +246,13 @@ void add_template(Command& program) {
   add_list(command, "--set", o->set, "A variable of the template, as NAME=JSON; may be given several times");
   command.add_flag("--no-prompt", o->no_prompt, "Do not end with what asks the model for an answer");
   add_now(command, o->now);
+  command.add_flag("--formats", o->formats,
+                   "Print how the template writes calls of tools and reasoning, found by rendering conversations");
+  add_file(command, "--parse", o->parse,
+           "File with what the model answered (-: stdin): print the message that it is, with its calls and reasoning");
   command.add_flag("--lines", o->lines,
                    "Read one request per line from stdin: a JSON object with messages and, if wanted, template, tools, "
-                   "documents, vars, special, add_generation_prompt; print one JSON object per line");
+                   "documents, vars, special, add_generation_prompt, parse; print one JSON object per line");
   finish_command(command, o, run_template,
                  "Example: echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | vitrine template model/ --messages -");
 }

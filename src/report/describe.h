@@ -1,13 +1,11 @@
 // The facts of a config as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include "base/ordered_json.h"
 
 #include "model/describe.h"
 
 namespace vitrine {
-
-using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson json_of(const ConfigFacts& facts);
 

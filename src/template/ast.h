@@ -227,6 +227,11 @@ struct Tree {
   Heap heap;  ///< of constants and names
   std::vector<std::unique_ptr<Node>> nodes;
   std::unordered_map<std::string_view, std::uint32_t> names;  ///< of variables, numbered
+  struct Use {
+    std::string_view name;
+    bool is_assignment = false, is_macro = false;
+  };
+  std::vector<Use> uses;  ///< of names, in the order in which they happen
   Statements body;
 };
 

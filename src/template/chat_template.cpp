@@ -1,6 +1,7 @@
 #include "template/chat_template.h"
 
 #include <algorithm>
+#include <set>
 
 #include "template/evaluate.h"
 #include "template/format.h"
@@ -130,6 +131,21 @@ RenderedTemplate ChatTemplate::render(const TemplateInput& input, const Template
   Variables variables(heap, input, origins);
   variables.add_conversation();
   return render_tree(*tree_, heap, variables.all(), input, limits, origins);
+}
+
+std::vector<std::string> ChatTemplate::variables() const {
+  std::set<std::string_view> assigned = {"loop", "caller", "kwargs", "varargs"}, read;
+  for (const Tree::Use& use : tree_->uses) {
+    if (use.is_macro) assigned.insert(use.name);  // one may use another that comes later
+  }
+  for (const Tree::Use& use : tree_->uses) {
+    if (use.is_assignment) {
+      assigned.insert(use.name);
+    } else if (!assigned.contains(use.name) && global(use.name).is_missing()) {
+      read.insert(use.name);
+    }
+  }
+  return {read.begin(), read.end()};
 }
 
 }  // namespace vitrine

@@ -86,6 +86,9 @@ class ChatTemplate {
   /// reached, BadInput for messages, tools or documents of the wrong form.
   RenderedTemplate render(const TemplateInput& input, const TemplateLimits& limits = {}) const;
 
+  /// The names of the variables that the template reads and does not set before, in ascending order.
+  std::vector<std::string> variables() const;
+
  private:
   std::shared_ptr<const jinja::Tree> tree_;
 };

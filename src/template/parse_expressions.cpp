@@ -55,6 +55,7 @@ Name* Parser::new_name(const Token& token) {
   Name* const name = tree_.make<Name>(token.line);
   name->name = token.text;
   name->number = tree_.number_of(token.text);
+  tree_.uses.push_back({token.text});
   return name;
 }
 

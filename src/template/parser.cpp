@@ -207,11 +207,15 @@ Statement* Parser::parse_if() {
 
 Statement* Parser::parse_set() {
   const int line = take().line;
+  const std::ptrdiff_t first_use = std::ssize(tree_.uses);
   Expression* const target = parse_target({}, true);
+  const std::ptrdiff_t last_use = std::ssize(tree_.uses);
   if (skip_sign("=")) {
     Set* const set = tree_.make<Set>(line);
     set->target = target;
     set->value = parse_tuple(false, true, {}, false);
+    const auto uses = tree_.uses.begin();
+    std::rotate(uses + first_use, uses + last_use, tree_.uses.end());  // the value is read first
     return set;
   }
   SetBlock* const set = tree_.make<SetBlock>(line);
@@ -241,7 +245,7 @@ Expression* Parser::parse_target(const Words& ends, bool with_attributes) {
   return target;
 }
 
-void Parser::check_target(const Expression& target) const {
+void Parser::check_target(const Expression& target) {
   static constexpr const char* kNames[] = {"const",   "name",  "list",   "tuple",   "dict",     "neg",
                                            "add",     "and",   "concat", "compare", "condexpr", "getattr",
                                            "getitem", "slice", "call",   "filter",  "test"};
@@ -258,6 +262,9 @@ void Parser::check_target(const Expression& target) const {
   if (around_.in_any_loop && name.name == "loop" && name.attribute.empty()) {
     fail("Can't assign to special loop variable in for-loop target", target.line);
   }
+  const auto use = std::find_if(tree_.uses.rbegin(), tree_.uses.rend(),
+                                [&](const Tree::Use& other) { return other.name == name.name; });
+  if (use != tree_.uses.rend()) use->is_assignment = name.attribute.empty();
 }
 
 void Parser::parse_signature(MacroCode& function) {
@@ -300,6 +307,7 @@ void Parser::parse_function(MacroCode& function, std::string_view end) {
 Statement* Parser::parse_macro() {
   Macro* const macro = tree_.make<Macro>(take().line);
   macro->target = parse_name_target();
+  tree_.uses.back().is_macro = true;
   macro->function.name = macro->target->name;
   parse_signature(macro->function);
   parse_function(macro->function, "endmacro");

@@ -72,7 +72,7 @@ class Parser {
   void parse_function(MacroCode& function, std::string_view end);
   Name* parse_name_target();
   Expression* parse_target(const Words& ends, bool with_attributes);
-  void check_target(const Expression& target) const;
+  void check_target(const Expression& target);
 
   // expressions
   Expression* parse_expression(bool with_condition = true);

@@ -1,0 +1,183 @@
+#include "answer/parse.h"
+
+#include <algorithm>
+
+#include "answer/probe.h"
+
+namespace vitrine::answer {
+namespace {
+
+const OrderedJson kNone;
+
+/// The parameters of the tool `name`; null if it is not declared.
+const OrderedJson* parameters_of(const OrderedJson& tools, std::string_view name) {
+  if (!tools.is_array()) return nullptr;
+  for (const OrderedJson& tool : tools) {
+    const OrderedJson& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
+    if (!function.is_object() || !function.contains("name") || function["name"] != name) continue;
+    return function.contains("parameters") ? &function["parameters"] : &kNone;
+  }
+  return nullptr;
+}
+
+/// The longest name of a tool with which `text` begins.
+std::string declared_name(const OrderedJson& tools, std::string_view text) {
+  std::string longest;
+  if (!tools.is_array()) return longest;
+  for (const OrderedJson& tool : tools) {
+    const OrderedJson& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
+    if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) continue;
+    const auto& name = function["name"].get_ref<const std::string&>();
+    if (text.starts_with(name) && name.size() > longest.size()) longest = name;
+  }
+  return longest;
+}
+
+bool take(std::string_view& text, std::string_view literal) {
+  if (!text.starts_with(literal)) return false;
+  text.remove_prefix(literal.size());
+  return true;
+}
+
+class CallReader {
+ public:
+  CallReader(const CallFormat& format, const OrderedJson& tools) : format_(format), tools_(tools) {}
+
+  /// The calls at the beginning of `text`, which follow what begins a call. Removes them; none if one is not whole.
+  std::optional<std::vector<ToolCall>> read(std::string_view& text) const {
+    std::vector<ToolCall> calls;
+    std::string_view rest = text;
+    do {
+      auto call = one(rest);
+      if (!call) return std::nullopt;
+      calls.push_back(std::move(*call));
+    } while (format_.between && take(rest, *format_.between));
+    // What a template puts after an answer may be missing, and what ends the calls may be the end of the answer.
+    if (!take(rest, format_.end)) {
+      if (!take(rest, format_.closing)) return std::nullopt;
+      const std::string_view after = std::string_view(format_.end).substr(format_.closing.size());
+      if (after.starts_with(rest)) rest = {};
+    }
+    text = rest;
+    return calls;
+  }
+
+ private:
+  std::optional<ToolCall> one(std::string_view& text) const {
+    ToolCall call;
+    const OrderedJson* parameters = &kNone;
+    for (std::size_t i = 0; i < format_.parts.size(); ++i) {
+      const Part& part = format_.parts[i];
+      const bool is_last = i + 1 == format_.parts.size();
+      const std::string_view after = is_last ? std::string_view(format_.closing) : format_.parts[i + 1].text;
+      switch (part.kind) {
+        case Part::Kind::name: {
+          if (!call.name.empty()) {
+            if (!take(text, call.name)) return std::nullopt;
+            break;
+          }
+          call.name = declared_name(tools_, text);
+          if (call.name.empty()) return std::nullopt;
+          text.remove_prefix(call.name.size());
+          parameters = parameters_of(tools_, call.name);
+          break;
+        }
+        case Part::Kind::id: {
+          const std::size_t size = after.empty() ? text.npos : text.find(after);
+          if (size == text.npos || size == 0) return std::nullopt;
+          call.id = text.substr(0, size);
+          text.remove_prefix(size);
+          break;
+        }
+        case Part::Kind::index: {
+          const std::size_t size = std::min(text.find_first_not_of("0123456789"), text.size());
+          if (size == 0) return std::nullopt;
+          text.remove_prefix(size);
+          break;
+        }
+        case Part::Kind::arguments: {
+          // What follows is only known if the name has been read.
+          auto arguments = read_arguments(format_.arguments, parameters != nullptr ? *parameters : kNone, after, text);
+          if (!arguments) return std::nullopt;
+          call.arguments = std::move(*arguments);
+          break;
+        }
+        default:
+          if (!take(text, part.text)) return std::nullopt;
+      }
+    }
+    return call;
+  }
+
+  const CallFormat& format_;
+  const OrderedJson& tools_;
+};
+
+/// Takes the reasoning from the beginning of `text`.
+std::optional<std::string> take_reasoning(const ReasoningFormat& format, std::string_view prompt,
+                                          std::string_view& text) {
+  std::string_view rest = left_stripped(text);
+  const bool is_open = stripped(prompt).ends_with(format.begin);
+  // Some templates write the end alone where there is no reasoning.
+  if (!take(rest, format.begin) && !is_open && !rest.starts_with(format.end)) return std::nullopt;
+  const std::size_t end = rest.find(format.end);
+  // A template that leaves reasoning out writes answers without it, also where its prompts begin one.
+  if (end == rest.npos && !format.is_kept) return std::nullopt;
+  const std::string reasoning(stripped(rest.substr(0, end)));
+  text = end == rest.npos ? std::string_view() : rest.substr(end + format.end.size());
+  return reasoning;
+}
+
+/// Removes from the end of `text` what a template puts after a content.
+std::string_view without_end(std::string_view text, std::string_view end) {
+  text = stripped(text);
+  end = stripped(end);
+  return text.ends_with(end) ? text.substr(0, text.size() - end.size()) : text;
+}
+
+}  // namespace
+
+Answer parse_answer(const AnswerFormat& format, std::string_view prompt, std::string_view text,
+                    const OrderedJson& tools) {
+  Answer answer;
+  if (format.reasoning) {
+    auto reasoning = take_reasoning(*format.reasoning, prompt, text);
+    if (reasoning && !reasoning->empty()) answer.reasoning = std::move(reasoning);
+  }
+  const auto content_of = [&](std::string_view content) {
+    content = left_stripped(content);
+    for (const std::string& lead : format.content_leads) {
+      if (take(content, lead)) break;
+    }
+    return std::string(stripped(without_end(content, format.content_end)));
+  };
+  if (format.calls && tools.is_array() && !tools.empty()) {
+    const CallReader reader(*format.calls, tools);
+    const std::size_t first = text.size() - left_stripped(text).size();
+    std::vector<std::size_t> places;
+    for (const std::string& begin : format.calls->begins) {
+      for (std::size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
+        if (at <= first || !format.calls->only_first) places.push_back(at);
+      }
+    }
+    std::ranges::sort(places);
+    for (const std::size_t at : places) {
+      for (const std::string& begin : format.calls->begins) {
+        std::string_view rest = text.substr(at);
+        if (!take(rest, begin)) continue;
+        auto calls = reader.read(rest);
+        if (!calls) continue;
+        answer.calls = std::move(*calls);
+        answer.content = content_of(text.substr(0, at));
+        const std::string_view end = format.calls->end;
+        const std::string after = content_of(without_end(rest, end.substr(format.calls->closing.size())));
+        if (!after.empty()) answer.content += answer.content.empty() ? after : "\n" + after;
+        return answer;
+      }
+    }
+  }
+  answer.content = content_of(text);
+  return answer;
+}
+
+}  // namespace vitrine::answer
