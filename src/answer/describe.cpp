@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "answer/probe.h"
 
@@ -20,35 +21,51 @@ std::string_view name_of(ArgumentsFormat::Kind kind) {
   }
 }
 
-/// A call begins and ends with what is written for every call; what is written once is around the calls.
+/// The texts around calls: begin, a call, (separator, a call)…, end. A call is the JSON object that it is in, if it is
+/// in one, else it begins with its first part that is not text.
 struct Around {
   std::string begin, separator, end;
 };
 
-Around around(const CallFormat& calls) {
-  const std::string& begin = calls.begins.back();
-  if (!calls.between) return {begin, "", calls.closing};
-  const std::string& between = *calls.between;
-  // What every call begins with ends both; what every call ends with begins both.
-  std::size_t own = static_cast<std::size_t>(
-      std::mismatch(begin.rbegin(), begin.rend(), between.rbegin(), between.rend()).first - begin.rbegin());
-  std::size_t cut = begin.size() - own;
-  const std::size_t boundary = mark_boundary(begin, cut);
-  if (boundary < cut) cut = boundary + std::max(mark_end(std::string_view(begin).substr(boundary)), cut - boundary);
-  own = begin.size() - cut;
-  std::size_t last = static_cast<std::size_t>(
-      std::ranges::mismatch(calls.end, between).in1 - calls.end.begin());
-  last = mark_boundary(between, std::min(last, between.size() - own));
-  const std::string end = calls.end.substr(std::min(last, calls.end.size()));
-  const std::size_t whole = calls.closing.size() > last ? calls.closing.size() - last : 0;
-  return {begin.substr(0, cut), between.substr(last, between.size() - own - last), end.substr(0, whole)};
+/// The number of bytes of the beginning of a JSON object at the end of `text`: {"name": ".
+std::size_t open_object_size(std::string_view text) {
+  const std::size_t at = text.rfind('{');
+  if (at == text.npos) return 0;
+  const std::string_view object = text.substr(at);
+  const auto is_json = [](char c) { return c == '{' || c == '"' || c == ':' || c == '_' || c == ' ' || c == '\n'; };
+  const bool fits = std::ranges::all_of(object, [&](char c) { return is_json(c) || std::isalnum(static_cast<unsigned char>(c)) != 0; });
+  return fits && object.find('"') != object.npos ? object.size() : 0;
 }
 
-OrderedJson calls_json(const CallFormat& calls) {
+/// What ends the calls, without what ends the answer.
+std::string end_of_calls(const CallFormat& calls, std::string_view content_end) {
+  std::string_view end = calls.end;
+  if (!content_end.empty() && end.ends_with(content_end)) {
+    end.remove_suffix(content_end.size());
+  } else if (end.size() > calls.closing.size()) {
+    end = stripped(end);
+    end.remove_suffix(last_mark(end).size());
+  }
+  return std::string(end.substr(0, end.find_last_not_of(" \t\r\n") + 1));
+}
+
+Around around(const CallFormat& calls, std::string_view content_end) {
+  const std::string& begin = calls.begins.back();
+  const std::size_t object = open_object_size(begin);
+  const auto closed = [&](std::string_view text) {
+    const std::size_t brace = object > 0 ? text.find('}') : text.npos;
+    return std::string(brace == text.npos ? text : text.substr(brace + 1));
+  };
+  std::string between = closed(calls.between.value_or(""));
+  if (between.size() >= object) between.resize(between.size() - object);
+  return {begin.substr(0, begin.size() - object), between, closed(end_of_calls(calls, content_end))};
+}
+
+OrderedJson calls_json(const CallFormat& calls, std::string_view content_end) {
   const auto place = [&](Part::Kind kind) {
     return std::ranges::find(calls.parts, kind, &Part::kind) - calls.parts.begin();
   };
-  const Around texts = around(calls);
+  const Around texts = around(calls, content_end);
   return {{"begin", texts.begin},
           {"end", texts.end},
           {"separator", texts.separator},
@@ -63,7 +80,7 @@ OrderedJson calls_json(const CallFormat& calls) {
 
 OrderedJson formats_json(const AnswerFormat& format) {
   OrderedJson tools = {{"reads", format.reads_tools},
-                       {"calls", format.calls ? calls_json(*format.calls) : OrderedJson()},
+                       {"calls", format.calls ? calls_json(*format.calls, format.content_end) : OrderedJson()},
                        {"results", format.writes_results},
                        {"reason", format.reason.empty() ? OrderedJson() : OrderedJson(format.reason)}};
   OrderedJson reasoning;

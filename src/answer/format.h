@@ -85,7 +85,7 @@ struct CallFormat {
 struct ReasoningFormat {
   std::string begin{}, end{};
   bool opens_in_prompt = false;  ///< The prompt for an answer ends with `begin`.
-  bool is_kept = true;           ///< The template writes the reasoning of the last answer.
+  bool always_ends = true;       ///< Every answer has `end`, also one without reasoning, if the prompt has `begin`.
   std::vector<std::string> variables{};
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include "answer/learn.h"
 #include "answer/learn_arguments.h"
@@ -173,6 +174,19 @@ class CallLearner {
       calls_.parts = *numbered;
     }
     calls_.between = two.text.substr(two.first.back().end, two.second.front().begin - two.first.back().end);
+    learn_first_number(std::string_view(two.text).substr(0, two.first.front().begin));
+  }
+
+  /// Makes a number before the first part of each call, 0 and 1, a part of the call.
+  void learn_first_number(std::string_view begin) {
+    std::string& between = *calls_.between;
+    const auto differ = std::mismatch(begin.rbegin(), begin.rend(), between.rbegin(), between.rend());
+    const auto size = static_cast<std::size_t>(differ.first - begin.rbegin());
+    if (size == begin.size() || size == between.size() || *differ.first != '0' || *differ.second != '1') return;
+    number_ = "0" + std::string(begin.substr(begin.size() - size));
+    between.resize(between.size() - number_.size());
+    calls_.parts.insert(calls_.parts.begin(), {Part::Kind::index});
+    if (size > 0) calls_.parts.insert(calls_.parts.begin() + 1, {Part::Kind::text, number_.substr(1)});
   }
 
   /// The parts of two calls that differ in their numbers, 0 and 1; none if they differ in more.
@@ -208,6 +222,8 @@ class CallLearner {
 
   void learn_begin(const Written& one) {
     const auto add = [&](std::string begin) {
+      if (!begin.ends_with(number_)) return;
+      begin.resize(begin.size() - number_.size());
       if (!begin.empty() && std::ranges::find(calls_.begins, begin) == calls_.begins.end()) {
         calls_.begins.push_back(std::move(begin));
       }
@@ -221,7 +237,8 @@ class CallLearner {
         add(lead(std::string_view(*text).substr(at, found.front().begin - at)));
       }
     }
-    calls_.only_first = !calls_.begins.empty() && std::isalnum(static_cast<unsigned char>(calls_.begins[0][0])) != 0;
+    if (calls_.begins.empty()) fail("nothing tells where a call begins");
+    calls_.only_first = std::isalnum(static_cast<unsigned char>(calls_.begins[0][0])) != 0;
     calls_.only_first = calls_.only_first || calls_.begins[0].starts_with("{");
     const auto text = answer({.content = std::string(kContent), .calls = {arguments(0)}});
     const std::size_t at = text ? text->find(kContent) : std::string::npos;
@@ -233,7 +250,6 @@ class CallLearner {
         calls_.only_first = false;
       }
     }
-    if (calls_.begins.empty()) fail("nothing tells where a call begins");
     std::ranges::sort(calls_.begins, [](const auto& a, const auto& b) { return a.size() > b.size(); });
   }
 
@@ -267,6 +283,7 @@ class CallLearner {
   Prober& prober_;
   const AnswerFormat& format_;
   CallFormat calls_;
+  std::string number_;  // what is between the number of the first call, which is first in it, and its next part
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <regex>
 #include <set>
 
@@ -7,13 +8,32 @@
 namespace vitrine::answer {
 namespace {
 
-/// The first mark in a text, else the whole text.
+/// The first mark in a text, else the whole text. A word between two marks makes one of them.
 std::string_view first_mark(std::string_view text) {
   text = stripped(text);
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (const std::size_t size = mark_end(text.substr(i))) return text.substr(i, size);
+    std::size_t size = mark_end(text.substr(i));
+    if (size == 0) continue;
+    std::size_t word = i + size;
+    while (word < text.size() && std::isalpha(static_cast<unsigned char>(text[word])) != 0) ++word;
+    const std::size_t next = word > i + size ? mark_end(text.substr(word)) : 0;
+    if (next > 0) size = word + next - i;
+    return text.substr(i, size);
   }
   return text;
+}
+
+/// The mark at the end of a prompt, in the same sense.
+std::string_view prompt_mark(std::string_view prompt) {
+  prompt = stripped(prompt);
+  const std::string_view last = last_mark(prompt);
+  if (last.empty()) return last;
+  const std::string_view before = prompt.substr(0, prompt.size() - last.size());
+  std::size_t word = before.size();
+  while (word > 0 && std::isalpha(static_cast<unsigned char>(before[word - 1])) != 0) --word;
+  const std::string_view first = word < before.size() ? last_mark(before.substr(0, word)) : std::string_view();
+  if (first.empty() || !before.substr(0, word).ends_with(first)) return last;
+  return prompt.substr(word - first.size());
 }
 
 /// The marks around a reasoning that the template writes.
@@ -28,7 +48,7 @@ std::optional<ReasoningFormat> written(Prober& prober, const Probe& probe, std::
   format.begin = stripped(all.substr(0, at));
   const std::size_t end = at + kReasoning.size();
   format.end = first_mark(all.substr(end, after - end));
-  if (format.begin.empty()) format.begin = last_mark(*prober.prompt(!probe.calls.empty()));
+  if (format.begin.empty()) format.begin = prompt_mark(*prober.prompt(!probe.calls.empty()));
   if (format.begin.empty() || format.end.empty() || format.begin == format.end) return std::nullopt;
   return format;
 }
@@ -46,7 +66,7 @@ std::optional<ReasoningFormat> removed(Prober& prober) {
     probe.content = begin + std::string(kReasoning) + end + std::string(kContent);
     const auto text = prober.answer(probe, {}, false);
     if (!text || text->find(kContent) == text->npos || text->find(kReasoning) != text->npos) continue;
-    return ReasoningFormat{.begin = begin, .end = end, .is_kept = false};
+    return ReasoningFormat{.begin = begin, .end = end};
   }
   return std::nullopt;
 }
@@ -73,7 +93,7 @@ std::optional<ReasoningFormat> prompted(const std::set<std::string>& prompts) {
       return text.ends_with(end) && stripped(text.substr(0, text.size() - end.size())).ends_with(begin);
     });
     if (!is_empty && !last.contains(begin)) continue;
-    return ReasoningFormat{.begin = begin, .end = std::string(end), .is_kept = false};
+    return ReasoningFormat{.begin = begin, .end = std::string(end)};
   }
   return std::nullopt;
 }
@@ -98,6 +118,8 @@ std::optional<ReasoningFormat> learn_reasoning(Prober& prober, const std::vector
   if (format) {
     format->opens_in_prompt = stripped(*prober.prompt(false)).ends_with(format->begin);
     format->variables = read;
+    const auto plain = prober.answer({.content = std::string(kContent)}, {}, false);
+    format->always_ends = !format->opens_in_prompt || (plain && plain->find(format->end) != plain->npos);
   }
   return format;
 }

@@ -121,8 +121,7 @@ std::optional<std::string> take_reasoning(const ReasoningFormat& format, std::st
   // Some templates write the end alone where there is no reasoning.
   if (!take(rest, format.begin) && !is_open && !rest.starts_with(format.end)) return std::nullopt;
   const std::size_t end = rest.find(format.end);
-  // A template that leaves reasoning out writes answers without it, also where its prompts begin one.
-  if (end == rest.npos && !format.is_kept) return std::nullopt;
+  if (end == rest.npos && !format.always_ends) return std::nullopt;
   const std::string reasoning(stripped(rest.substr(0, end)));
   text = end == rest.npos ? std::string_view() : rest.substr(end + format.end.size());
   return reasoning;
