@@ -33,7 +33,8 @@ std::size_t open_object_size(std::string_view text) {
   if (at == text.npos) return 0;
   const std::string_view object = text.substr(at);
   const auto is_json = [](char c) { return c == '{' || c == '"' || c == ':' || c == '_' || c == ' ' || c == '\n'; };
-  const bool fits = std::ranges::all_of(object, [&](char c) { return is_json(c) || std::isalnum(static_cast<unsigned char>(c)) != 0; });
+  const bool fits = std::ranges::all_of(
+      object, [&](char c) { return is_json(c) || std::isalnum(static_cast<unsigned char>(c)) != 0; });
   return fits && object.find('"') != object.npos ? object.size() : 0;
 }
 
@@ -62,16 +63,16 @@ Around around(const CallFormat& calls, std::string_view content_end) {
 }
 
 OrderedJson calls_json(const CallFormat& calls, std::string_view content_end) {
-  const auto place = [&](Part::Kind kind) {
-    return std::ranges::find(calls.parts, kind, &Part::kind) - calls.parts.begin();
+  const auto place = [&](CallPart::Kind kind) {
+    return std::ranges::find(calls.parts, kind, &CallPart::kind) - calls.parts.begin();
   };
   const Around texts = around(calls, content_end);
   return {{"begin", texts.begin},
           {"end", texts.end},
           {"separator", texts.separator},
           {"arguments", name_of(calls.arguments.kind)},
-          {"name_first", place(Part::Kind::name) < place(Part::Kind::arguments)},
-          {"ids", calls.has(Part::Kind::id)},
+          {"name_first", place(CallPart::Kind::name) < place(CallPart::Kind::arguments)},
+          {"ids", calls.has(CallPart::Kind::id)},
           {"several", calls.between.has_value()},
           {"example", calls.example}};
 }
@@ -93,7 +94,7 @@ OrderedJson formats_json(const AnswerFormat& format) {
   return {{"tools", std::move(tools)}, {"reasoning", std::move(reasoning)}, {"variables", format.variables}};
 }
 
-OrderedJson message_json(const Answer& answer) {
+OrderedJson message_json(const ParsedAnswer& answer) {
   OrderedJson message = {{"role", "assistant"}, {"content", answer.content}};
   if (answer.reasoning) message["reasoning_content"] = *answer.reasoning;
   std::size_t number = 0;

@@ -10,6 +10,6 @@ OrderedJson formats_json(const AnswerFormat& format);
 
 /// The message of the assistant: {"role", "content", "reasoning_content", "tool_calls"}, the last two if there are any.
 /// Arguments are compact JSON text.
-OrderedJson message_json(const Answer& answer);
+OrderedJson message_json(const ParsedAnswer& answer);
 
 }  // namespace vitrine::answer

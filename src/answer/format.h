@@ -15,7 +15,7 @@
 namespace vitrine::answer {
 
 /// A part of what a template writes around and for a value.
-struct Part {
+struct CallPart {
   enum class Kind : std::uint8_t {
     text,       ///< `text` itself
     name,       ///< the tool's name
@@ -27,7 +27,7 @@ struct Part {
   };
   Kind kind = Kind::text;
   std::string text{};
-  bool operator==(const Part&) const = default;
+  bool operator==(const CallPart&) const = default;
 };
 
 /// How a list or an object is written: `empty`, or `open`, then elements with `separator` between them, then `close`.
@@ -36,7 +36,7 @@ struct Container {
   std::string open{}, separator{}, close{};
   /// An element with a text as its value, and one with any other value: from the key, if it has one, to what ends the
   /// value. The value of a text is up to what follows it.
-  std::vector<Part> of_text{}, of_other{};
+  std::vector<CallPart> of_text{}, of_other{};
 };
 
 /// How the values of arguments are written within a text between marks.
@@ -56,7 +56,7 @@ struct ArgumentsFormat {
     values,  ///< another notation
   };
   Kind kind = Kind::json;
-  Container members{};      ///< Unless `kind` is json. What closes them is part of the call.
+  Container members{};  ///< Unless `kind` is json. What closes them is part of the call.
   Notation notation{};
 };
 
@@ -72,14 +72,14 @@ struct CallFormat {
   /// longest first, without white space before it.
   std::vector<std::string> begins{};
   bool only_first = false;  ///< Nothing but a call tells that a call begins: content cannot come before.
-  std::vector<Part> parts{};
+  std::vector<CallPart> parts{};
   std::optional<std::string> between{};  ///< From the last part of a call to the first of the next; none: one call.
   std::string end{};                     ///< From the last part of the last call on.
   std::string closing{};                 ///< The part of `end` that belongs to the calls, not to the end of an answer.
   ArgumentsFormat arguments{};
   std::string example{};  ///< One call as the template writes it.
 
-  bool has(Part::Kind kind) const;
+  bool has(CallPart::Kind kind) const;
 };
 
 struct ReasoningFormat {
@@ -91,14 +91,14 @@ struct ReasoningFormat {
 
 /// What is known of a template.
 struct AnswerFormat {
-  bool reads_tools = false;    ///< Tools change the prompt.
+  bool reads_tools = false;     ///< Tools change the prompt.
   bool writes_results = false;  ///< Results of tools are written.
   std::optional<CallFormat> calls{};
   std::string reason{};  ///< Why there are none.
   std::optional<ReasoningFormat> reasoning{};
   /// What the template may write before the content and is no part of it, longest first.
   std::vector<std::string> content_leads{};
-  std::string content_end;  ///< What it writes after a content.
+  std::string content_end;               ///< What it writes after a content.
   std::vector<std::string> variables{};  ///< The names that it reads.
 };
 
@@ -109,7 +109,7 @@ struct ToolCall {
 };
 
 /// An answer, taken apart.
-struct Answer {
+struct ParsedAnswer {
   std::string content{};
   std::optional<std::string> reasoning{};
   std::vector<ToolCall> calls{};

@@ -74,15 +74,15 @@ void verify(Prober& prober, const AnswerFormat& format) {
     if (calls.size() > 1 && !format.calls->between) continue;
     OrderedJson tools = OrderedJson::array();
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      tools.push_back({{"type", "function"},
-                       {"function", {{"name", probe_name(i)}, {"parameters", schema_of(calls[i])}}}});
+      tools.push_back(
+          {{"type", "function"}, {"function", {{"name", probe_name(i)}, {"parameters", schema_of(calls[i])}}}});
     }
     for (const bool has_content : {false, true}) {
       Probe probe{.calls = calls};
       if (has_content) probe.content = std::string(kContent);
       const auto text = prober.answer(probe, format.calls->form, true);
       if (!text) throw BadInput("tools", "the chat template refuses calls: {}", prober.why());
-      const Answer read = parse_answer(format, *prober.prompt(true), *text, tools);
+      const ParsedAnswer read = parse_answer(format, *prober.prompt(true), *text, tools);
       bool is_same = read.calls.size() == calls.size();
       for (std::size_t i = 0; is_same && i < calls.size(); ++i) {
         is_same = read.calls[i].name == probe_name(i) && same(read.calls[i].arguments, calls[i]) &&
@@ -95,8 +95,8 @@ void verify(Prober& prober, const AnswerFormat& format) {
 
 }  // namespace
 
-bool CallFormat::has(Part::Kind kind) const {
-  return std::ranges::any_of(parts, [&](const Part& part) { return part.kind == kind; });
+bool CallFormat::has(CallPart::Kind kind) const {
+  return std::ranges::any_of(parts, [&](const CallPart& part) { return part.kind == kind; });
 }
 
 AnswerFormat learn_format(TemplateSource source) {
@@ -125,7 +125,8 @@ AnswerFormat learn_format(TemplateSource source) {
   }
   if (format.calls) {
     OrderedJson messages = probe_messages({.calls = {OrderedJson::object()}}, format.calls->form);
-    messages.push_back({{"role", "tool"}, {"tool_call_id", probe_id(0)}, {"name", probe_name(0)}, {"content", std::string(kContent)}});
+    messages.push_back(
+        {{"role", "tool"}, {"tool_call_id", probe_id(0)}, {"name", probe_name(0)}, {"content", std::string(kContent)}});
     const auto text = prober.render(messages, true, true);
     format.writes_results = text && text->find(kContent) != std::string::npos;
   }

@@ -1,6 +1,7 @@
 #include "answer/learn_arguments.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "answer/literal.h"
 #include "answer/probe.h"
@@ -14,7 +15,6 @@ constexpr std::int64_t kNumbers[] = {314151, 271828};
 /// A text with what notations escape.
 constexpr std::string_view kSpecial = "a\"b\\c\n'd <e> {f} \xC3\xA9";
 
-
 std::size_t common_suffix(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first - a.rbegin());
 }
@@ -22,7 +22,7 @@ std::size_t common_suffix(std::string_view a, std::string_view b) {
 /// An element in a text: from its first key or value to its last.
 struct Found {
   std::size_t begin = 0, end = 0;
-  std::vector<Part> parts;
+  std::vector<CallPart> parts;
 };
 
 /// Finds the key ("": none) and the value in `text`, from `from` on.
@@ -40,9 +40,9 @@ std::optional<Found> find_element(std::string_view text, std::size_t from, std::
     if (found.parts.empty()) {
       found.begin = next;
     } else if (next > found.end) {
-      found.parts.push_back({Part::Kind::text, std::string(text.substr(found.end, next - found.end))});
+      found.parts.push_back({CallPart::Kind::text, std::string(text.substr(found.end, next - found.end))});
     }
-    found.parts.push_back({is_key ? Part::Kind::key : Part::Kind::value});
+    found.parts.push_back({is_key ? CallPart::Kind::key : CallPart::Kind::value});
     (is_key ? has_key : has_value) = true;
     at = found.end = next + (is_key ? key : value).size();
   }
@@ -62,7 +62,7 @@ struct Learner {
   /// The texts of one element, and of it and a number.
   struct Written {
     std::string one, two;
-    Found in_one;                       ///< The element in `one`; in `two` it is at the same place.
+    Found in_one;                        ///< The element in `one`; in `two` it is at the same place.
     std::size_t next = 0, next_end = 0;  ///< The number in `two`.
   };
 
@@ -127,8 +127,8 @@ std::optional<LearnedContainer> learn_container(const WriteElements& write, bool
     separator = between;
     *parts = written->in_one.parts;
     const std::string_view marks = before(*written).substr(container.open.size());
-    if (!marks.empty()) parts->insert(parts->begin(), {Part::Kind::text, std::string(marks)});
-    if (!after.empty()) parts->push_back({Part::Kind::text, std::string(after)});
+    if (!marks.empty()) parts->insert(parts->begin(), {CallPart::Kind::text, std::string(marks)});
+    if (!after.empty()) parts->push_back({CallPart::Kind::text, std::string(after)});
   }
   container.separator = *separator;
   return learned;
@@ -152,6 +152,25 @@ bool is_literal(const std::optional<std::string>& written, const OrderedJson& va
   return read && read->second == written->size() && read->first == value;
 }
 
+/// Whether a text ends with a mark, which no text has by chance, or is in quotes.
+bool ends_with_mark(const Container& container) {
+  std::string before, after;
+  bool is_after = false;
+  for (const CallPart& part : container.of_text) {
+    (is_after ? after : before) += part.text;
+    is_after = is_after || part.kind == CallPart::Kind::value;
+  }
+  if (!before.empty() && !after.empty() && before.back() == after.front() &&
+      std::ispunct(static_cast<unsigned char>(after[0])) != 0) {
+    return true;
+  }
+  after += container.separator;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (mark_end(std::string_view(after).substr(i)) > 2) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<LearnedArguments> learn_arguments(const WriteArguments& write) {
@@ -171,9 +190,11 @@ std::optional<LearnedArguments> learn_arguments(const WriteArguments& write) {
   const OrderedJson special = std::string(kSpecial);
   const bool has_quotes = is_literal(value(special), special);
   if (has_quotes) format.members.of_text.clear();
+  if (!has_quotes && !ends_with_mark(format.members)) return std::nullopt;
   const auto& of_text = format.members.of_text;
   const auto& of_other = format.members.of_other;
-  const bool is_marked = of_text.size() > 1 && (of_text[1] == of_other[1] || !of_text[1].text.starts_with(of_other[1].text));
+  const bool is_marked =
+      of_text.size() > 1 && (of_text[1] == of_other[1] || !of_text[1].text.starts_with(of_other[1].text));
   format.kind = is_marked ? ArgumentsFormat::Kind::fields : ArgumentsFormat::Kind::values;
 
   const OrderedJson list = {1, "a", {{"b", true}}}, object = {{"vqc", {1, "a"}}, {"vqd", {{"e", nullptr}}}};

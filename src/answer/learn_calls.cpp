@@ -9,19 +9,20 @@
 namespace vitrine::answer {
 namespace {
 
-const OrderedJson kObject = {{"vqa", "a\"b\\c\n'd \xC3\xA9"}, {"vqb", {1, {{"c", nullptr}}}}, {"vqc", true}, {"vqd", -2.5}};
+const OrderedJson kObject = {
+    {"vqa", "a\"b\\c\n'd \xC3\xA9"}, {"vqb", {1, {{"c", nullptr}}}}, {"vqc", true}, {"vqd", -2.5}};
 
 /// A value in a text.
 struct Slot {
   std::size_t begin, end;
-  Part::Kind kind;
+  CallPart::Kind kind;
 };
 
 /// Where the name and the id of call `i` are in `text`, in their order.
 std::vector<Slot> find_slots(std::string_view text, std::size_t i) {
   std::vector<Slot> slots;
   for (const auto& [value, kind] :
-       {std::pair{probe_name(i), Part::Kind::name}, std::pair{probe_id(i), Part::Kind::id}}) {
+       {std::pair{probe_name(i), CallPart::Kind::name}, std::pair{probe_id(i), CallPart::Kind::id}}) {
     for (std::size_t at = text.find(value); at != text.npos; at = text.find(value, at + value.size())) {
       slots.push_back({at, at + value.size(), kind});
     }
@@ -30,21 +31,21 @@ std::vector<Slot> find_slots(std::string_view text, std::size_t i) {
   return slots;
 }
 
-/// Where a JSON object is in `text`.
-std::optional<Slot> find_object(std::string_view text, const OrderedJson& object) {
+/// Where an object is in `text`.
+std::optional<Slot> find_object(std::string_view text, const OrderedJson& object, decltype(read_json)& reader) {
   for (std::size_t at = text.find('{'); at != text.npos; at = text.find('{', at + 1)) {
-    const auto read = read_json(text.substr(at));
-    if (read && read->first == object) return Slot{at, at + read->second, Part::Kind::arguments};
+    const auto read = reader(text.substr(at));
+    if (read && read->first == object) return Slot{at, at + read->second, CallPart::Kind::arguments};
   }
   return std::nullopt;
 }
 
-std::vector<Part> parts_of(std::string_view text, const std::vector<Slot>& slots) {
-  std::vector<Part> parts;
+std::vector<CallPart> parts_of(std::string_view text, const std::vector<Slot>& slots) {
+  std::vector<CallPart> parts;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (i > 0 && slots[i].begin > slots[i - 1].end) {
       parts.push_back(
-          {Part::Kind::text, std::string(text.substr(slots[i - 1].end, slots[i].begin - slots[i - 1].end))});
+          {CallPart::Kind::text, std::string(text.substr(slots[i - 1].end, slots[i].begin - slots[i - 1].end))});
     }
     parts.push_back({slots[i].kind});
   }
@@ -80,7 +81,7 @@ class CallLearner {
 
   /// How the template reads messages with calls, and how it writes arguments.
   void find_form() {
-    bool writes_calls = false, renders = false;
+    bool writes_calls = false, renders = false, prints_dict = false;
     std::string why;
     for (const bool null_content : {false, true}) {
       for (const bool text_arguments : {false, true}) {
@@ -90,9 +91,16 @@ class CallLearner {
         renders = renders || text;
         if (!text || find_slots(*text, 0).empty()) continue;
         writes_calls = true;
-        if (find_object(*text, kObject)) return;
-        if (!text_arguments && find_other_arguments()) return;
+        if (find_object(*text, kObject, read_json)) return;
+        // A dict of Python is what a template prints that reads arguments as JSON text.
+        const bool is_dict = find_object(*text, kObject, read_literal).has_value();
+        prints_dict = prints_dict || is_dict;
+        if (!text_arguments && !is_dict && find_other_arguments()) return;
       }
+    }
+    if (prints_dict) {
+      calls_.form = {};
+      if (find_other_arguments()) return;
     }
     if (!renders) fail("the chat template refuses calls: " + why);
     if (!writes_calls) fail("the chat template writes no calls of tools");
@@ -128,7 +136,7 @@ class CallLearner {
   /// Where the arguments of call `i` are, between its other parts.
   Slot arguments_slot(std::string_view text, std::size_t i) {
     if (calls_.arguments.kind == ArgumentsFormat::Kind::json) {
-      const auto slot = find_object(text, arguments(i));
+      const auto slot = find_object(text, arguments(i), read_json);
       if (!slot) fail("the chat template writes the arguments of two calls in different ways");
       return *slot;
     }
@@ -138,18 +146,19 @@ class CallLearner {
     std::size_t end = text.find(value) + value.size();
     // What the element puts after its value belongs to the arguments.
     bool is_after = false;
-    for (const Part& part : calls_.arguments.members.of_other) {
-      if (is_after) end += part.kind == Part::Kind::key ? std::string_view("vqkeya").size() : part.text.size();
-      is_after = is_after || part.kind == Part::Kind::value;
+    for (const CallPart& part : calls_.arguments.members.of_other) {
+      if (is_after) end += part.kind == CallPart::Kind::key ? std::string_view("vqkeya").size() : part.text.size();
+      is_after = is_after || part.kind == CallPart::Kind::value;
     }
-    return {begin, end, Part::Kind::arguments};
+    return {begin, end, CallPart::Kind::arguments};
   }
 
   std::vector<Slot> slots(std::string_view text, std::size_t i) {
     std::vector<Slot> found = find_slots(text, i);
     if (found.empty()) return found;
     found.push_back(arguments_slot(text, i));
-    std::ranges::sort(found, [](const Slot& a, const Slot& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    std::ranges::sort(
+        found, [](const Slot& a, const Slot& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     return found;
   }
 
@@ -166,7 +175,7 @@ class CallLearner {
   void learn_several() {
     const Written two = write(2);
     if (two.second.empty() || two.first.empty() || two.first.back().end > two.second.front().begin) return;
-    const std::vector<Part> second = parts_of(two.text, two.second);
+    const std::vector<CallPart> second = parts_of(two.text, two.second);
     if (parts_of(two.text, two.first) != calls_.parts || two.text.substr(two.second.back().end) != calls_.end) return;
     if (second != calls_.parts) {
       const auto numbered = with_numbers(calls_.parts, second);
@@ -185,14 +194,15 @@ class CallLearner {
     if (size == begin.size() || size == between.size() || *differ.first != '0' || *differ.second != '1') return;
     number_ = "0" + std::string(begin.substr(begin.size() - size));
     between.resize(between.size() - number_.size());
-    calls_.parts.insert(calls_.parts.begin(), {Part::Kind::index});
-    if (size > 0) calls_.parts.insert(calls_.parts.begin() + 1, {Part::Kind::text, number_.substr(1)});
+    calls_.parts.insert(calls_.parts.begin(), {CallPart::Kind::index});
+    if (size > 0) calls_.parts.insert(calls_.parts.begin() + 1, {CallPart::Kind::text, number_.substr(1)});
   }
 
   /// The parts of two calls that differ in their numbers, 0 and 1; none if they differ in more.
-  static std::optional<std::vector<Part>> with_numbers(const std::vector<Part>& first, const std::vector<Part>& second) {
+  static std::optional<std::vector<CallPart>> with_numbers(const std::vector<CallPart>& first,
+                                                           const std::vector<CallPart>& second) {
     if (first.size() != second.size()) return std::nullopt;
-    std::vector<Part> parts;
+    std::vector<CallPart> parts;
     for (std::size_t i = 0; i < first.size(); ++i) {
       const std::string &a = first[i].text, &b = second[i].text;
       if (first[i].kind != second[i].kind) return std::nullopt;
@@ -204,9 +214,9 @@ class CallLearner {
       if (a.size() != b.size() || a[at] != '0' || b[at] != '1' || a.substr(at + 1) != b.substr(at + 1)) {
         return std::nullopt;
       }
-      if (at > 0) parts.push_back({Part::Kind::text, a.substr(0, at)});
-      parts.push_back({Part::Kind::index});
-      if (at + 1 < a.size()) parts.push_back({Part::Kind::text, a.substr(at + 1)});
+      if (at > 0) parts.push_back({CallPart::Kind::text, a.substr(0, at)});
+      parts.push_back({CallPart::Kind::index});
+      if (at + 1 < a.size()) parts.push_back({CallPart::Kind::text, a.substr(at + 1)});
     }
     return parts;
   }

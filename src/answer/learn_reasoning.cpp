@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cctype>
-#include <regex>
 #include <set>
 
 #include "answer/learn.h"
@@ -56,10 +55,13 @@ std::optional<ReasoningFormat> written(Prober& prober, const Probe& probe, std::
 /// The marks whose contents the template removes from the content of an answer: models write them, and templates leave
 /// out what earlier answers had between them.
 std::optional<ReasoningFormat> removed(Prober& prober) {
-  const std::string& source = prober.source().text;
+  // The marks that end something in the template.
+  const std::string_view source = prober.source().text;
   std::set<std::string> names;
-  const std::regex closing("</([A-Za-z_:]{1,32})>");
-  for (std::sregex_iterator i(source.begin(), source.end(), closing), end; i != end; ++i) names.insert((*i)[1]);
+  for (std::size_t at = source.find("</"); at != source.npos; at = source.find("</", at + 1)) {
+    const std::size_t size = mark_end(source.substr(at));
+    if (size > 3) names.emplace(source.substr(at + 2, size - 3));
+  }
   for (const std::string& name : names) {
     const std::string begin = "<" + name + ">", end = "</" + name + ">";
     Probe probe;

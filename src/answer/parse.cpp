@@ -67,11 +67,11 @@ class CallReader {
     ToolCall call;
     const OrderedJson* parameters = &kNone;
     for (std::size_t i = 0; i < format_.parts.size(); ++i) {
-      const Part& part = format_.parts[i];
+      const CallPart& part = format_.parts[i];
       const bool is_last = i + 1 == format_.parts.size();
       const std::string_view after = is_last ? std::string_view(format_.closing) : format_.parts[i + 1].text;
       switch (part.kind) {
-        case Part::Kind::name: {
+        case CallPart::Kind::name: {
           if (!call.name.empty()) {
             if (!take(text, call.name)) return std::nullopt;
             break;
@@ -82,20 +82,20 @@ class CallReader {
           parameters = parameters_of(tools_, call.name);
           break;
         }
-        case Part::Kind::id: {
+        case CallPart::Kind::id: {
           const std::size_t size = after.empty() ? text.npos : text.find(after);
           if (size == text.npos || size == 0) return std::nullopt;
           call.id = text.substr(0, size);
           text.remove_prefix(size);
           break;
         }
-        case Part::Kind::index: {
+        case CallPart::Kind::index: {
           const std::size_t size = std::min(text.find_first_not_of("0123456789"), text.size());
           if (size == 0) return std::nullopt;
           text.remove_prefix(size);
           break;
         }
-        case Part::Kind::arguments: {
+        case CallPart::Kind::arguments: {
           // What follows is only known if the name has been read.
           auto arguments = read_arguments(format_.arguments, parameters != nullptr ? *parameters : kNone, after, text);
           if (!arguments) return std::nullopt;
@@ -136,9 +136,9 @@ std::string_view without_end(std::string_view text, std::string_view end) {
 
 }  // namespace
 
-Answer parse_answer(const AnswerFormat& format, std::string_view prompt, std::string_view text,
-                    const OrderedJson& tools) {
-  Answer answer;
+ParsedAnswer parse_answer(const AnswerFormat& format, std::string_view prompt, std::string_view text,
+                          const OrderedJson& tools) {
+  ParsedAnswer answer;
   if (format.reasoning) {
     auto reasoning = take_reasoning(*format.reasoning, prompt, text);
     if (reasoning && !reasoning->empty()) answer.reasoning = std::move(reasoning);

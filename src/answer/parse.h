@@ -11,8 +11,8 @@ namespace vitrine::answer {
 /// The parts of `text`, what the model wrote after `prompt`, with or without what the template puts after an answer.
 /// `tools` (a list as in requests, or null) says which names calls may have, and the types of their arguments. A text
 /// that is no whole call of a declared tool is content.
-Answer parse_answer(const AnswerFormat& format, std::string_view prompt, std::string_view text,
-                    const OrderedJson& tools);
+ParsedAnswer parse_answer(const AnswerFormat& format, std::string_view prompt, std::string_view text,
+                          const OrderedJson& tools);
 
 /// Reads the arguments at the beginning of `text`, with the types of `schema` (null: unknown). Returns their value, and
 /// removes them from `text`; none if `text` does not begin with arguments that are followed by `after`, or by anything

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::string_view kSpace = " \t\r\n\f\v";
 constexpr std::size_t kMaxMark = 64;
+/// A template is a program, and it is rendered some hundred times.
+constexpr TemplateLimits kLimits = {1'000'000, std::size_t{32} << 20, std::size_t{1} << 20};
 constexpr std::string_view kOpening = "<[", kClosing = ">]";
 
 OrderedJson question() {
@@ -69,7 +71,7 @@ std::string_view added_text(std::string_view prompt, std::string_view text) {
 
 OrderedJson probe_messages(const Probe& probe, const MessageForm& form) {
   OrderedJson answer = {{"role", "assistant"}};
-  answer["content"] = probe.content ? OrderedJson(*probe.content)
+  answer["content"] = probe.content           ? OrderedJson(*probe.content)
                       : form.has_null_content ? OrderedJson()
                                               : OrderedJson("");
   if (probe.reasoning) answer["reasoning_content"] = *probe.reasoning;
@@ -91,10 +93,8 @@ OrderedJson probe_tools() {
   OrderedJson tools = OrderedJson::array();
   for (std::size_t i = 0; i < 3; ++i) {
     const OrderedJson parameters = {{"type", "object"}, {"properties", OrderedJson::object()}};
-    tools.push_back(
-        {{"type", "function"},
-         {"function",
-          {{"name", probe_name(i)}, {"description", "A tool."}, {"parameters", parameters}}}});
+    tools.push_back({{"type", "function"},
+                     {"function", {{"name", probe_name(i)}, {"description", "A tool."}, {"parameters", parameters}}}});
   }
   return tools;
 }
@@ -130,7 +130,7 @@ std::optional<std::string> Prober::render(const OrderedJson& messages, bool has_
     input.add_generation_prompt = asks_for_answer;
     input.special_tokens = source_.special_tokens;
     input.now = source_.now;
-    return (has_tools ? source_.with_tools : source_.plain)->render(input).text;
+    return (has_tools ? source_.with_tools : source_.plain)->render(input, kLimits).text;
   } catch (const BadInput& e) {
     why_ = e.what();
     return std::nullopt;

@@ -5,6 +5,8 @@ namespace vitrine::answer {
 namespace {
 
 constexpr int kMaxNested = 32;
+/// Elements that are tried, some of them in several ways.
+constexpr std::int64_t kMaxTries = 100'000;
 
 /// Whether a schema says that a value is a text; none if it does not say.
 std::optional<bool> is_text(const OrderedJson& schema) {
@@ -33,8 +35,8 @@ const OrderedJson& schema_of(const OrderedJson& schema, const std::string* key) 
 class ContainerReader {
  public:
   ContainerReader(const Container& container, const Notation& notation, std::string_view close, bool has_keys,
-                  int depth)
-      : container_(container), notation_(notation), close_(close), has_keys_(has_keys), depth_(depth) {}
+                  int depth, std::int64_t& tries)
+      : container_(container), notation_(notation), close_(close), has_keys_(has_keys), depth_(depth), tries_(tries) {}
 
   std::optional<OrderedJson> read(const OrderedJson& schema, std::string_view& text) const {
     OrderedJson all = has_keys_ ? OrderedJson::object() : OrderedJson::array();
@@ -73,6 +75,7 @@ class ContainerReader {
   }
 
   bool element(const OrderedJson& schema, OrderedJson& all, std::string_view& text) const {
+    if (++tries_ > kMaxTries) return false;
     for (const bool as_text : order(schema, text)) {
       std::string_view rest = text;
       if (form(as_text ? container_.of_text : container_.of_other, as_text, schema, all, rest)) {
@@ -96,22 +99,23 @@ class ContainerReader {
   std::string key_at(std::string_view text) const {
     std::size_t size = 0;
     for (const auto* const parts : {&container_.of_text, &container_.of_other}) {
-      if (parts->size() < 2 || (*parts)[0].kind != Part::Kind::key || (*parts)[1].kind != Part::Kind::text) return "";
+      if (parts->size() < 2 || (*parts)[0].kind != CallPart::Kind::key || (*parts)[1].kind != CallPart::Kind::text)
+        return "";
       const std::size_t found = text.find((*parts)[1].text);
       if (size == 0 || found < size) size = found;
     }
     return size == text.npos ? "" : std::string(text.substr(0, size));
   }
 
-  bool form(const std::vector<Part>& parts, bool as_text, const OrderedJson& schema, OrderedJson& all,
+  bool form(const std::vector<CallPart>& parts, bool as_text, const OrderedJson& schema, OrderedJson& all,
             std::string_view& text) const {
     std::string key;
     bool has_key = false;
     OrderedJson value;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const Part& part = parts[i];
+      const CallPart& part = parts[i];
       switch (part.kind) {
-        case Part::Kind::key:
+        case CallPart::Kind::key:
           if (has_key) {
             if (!take(text, key)) return false;
           } else {
@@ -123,10 +127,9 @@ class ContainerReader {
             has_key = true;
           }
           break;
-        case Part::Kind::value: {
+        case CallPart::Kind::value: {
           const OrderedJson& inner = schema_of(schema, has_keys_ ? &key : nullptr);
-          const std::optional<OrderedJson> read =
-              as_text ? text_value(parts, i, key, text) : other_value(inner, text);
+          const std::optional<OrderedJson> read = as_text ? text_value(parts, i, key, text) : other_value(inner, text);
           if (!read) return false;
           value = *read;
           break;
@@ -145,10 +148,11 @@ class ContainerReader {
   }
 
   /// A text up to what the element and the container put after it.
-  std::optional<OrderedJson> text_value(const std::vector<Part>& parts, std::size_t i, const std::string& key,
+  std::optional<OrderedJson> text_value(const std::vector<CallPart>& parts, std::size_t i, const std::string& key,
                                         std::string_view& text) const {
     std::string after;
-    for (std::size_t k = i + 1; k < parts.size(); ++k) after += parts[k].kind == Part::Kind::key ? key : parts[k].text;
+    for (std::size_t k = i + 1; k < parts.size(); ++k)
+      after += parts[k].kind == CallPart::Kind::key ? key : parts[k].text;
     for (std::size_t at = text.find(after); at != text.npos; at = text.find(after, at + 1)) {
       const std::string_view rest = text.substr(at + after.size());
       if (!ends(rest) && !rest.starts_with(container_.separator)) continue;
@@ -168,7 +172,7 @@ class ContainerReader {
       const Container& nested = is_object ? notation_.object : notation_.list;
       if (!is_known && !text.starts_with(nested.open)) continue;  // an empty one may have no text
       std::string_view rest = text;
-      const ContainerReader reader(nested, notation_, nested.close, is_object, depth_ + 1);
+      const ContainerReader reader(nested, notation_, nested.close, is_object, depth_ + 1, tries_);
       if (std::optional<OrderedJson> value = reader.read(schema, rest)) {
         text = rest;
         return value;
@@ -186,6 +190,7 @@ class ContainerReader {
   std::string_view close_;
   bool has_keys_;
   int depth_;
+  std::int64_t& tries_;
 };
 
 }  // namespace
@@ -198,7 +203,8 @@ std::optional<OrderedJson> read_arguments(const ArgumentsFormat& format, const O
     text.remove_prefix(value->second);
     return std::move(value->first);
   }
-  return ContainerReader(format.members, format.notation, after, true, 0).read(schema, text);
+  std::int64_t tries = 0;
+  return ContainerReader(format.members, format.notation, after, true, 0, tries).read(schema, text);
 }
 
 }  // namespace vitrine::answer

@@ -174,8 +174,7 @@ void print_formats(const TemplateOptions& o) {
   TemplateInput input;
   input.special_tokens = model.templates.special_tokens;
   input.now = o.clock();
-  const auto format =
-      format_of(model.templates.choose(false, o.model), model.templates.choose(true, o.model), input);
+  const auto format = format_of(model.templates.choose(false, o.model), model.templates.choose(true, o.model), input);
   const OrderedJson json = answer::formats_json(format);
   print(o.json ? json.dump() + "\n" : json.dump(2) + "\n");
 }

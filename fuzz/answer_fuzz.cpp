@@ -1,0 +1,67 @@
+// Answers: the first line chooses a template, the rest is what a model wrote. A call that is read has the name of a
+// tool and arguments that can be written, and reading the same text twice gives the same.
+#include "answer/describe.h"
+#include "answer/learn.h"
+#include "answer/parse.h"
+#include "fuzzing.h"
+
+using namespace vitrine;
+
+namespace {
+
+std::string with_calls(const std::string& call, const std::string& before, const std::string& between,
+                       const std::string& after) {
+  return "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
+         "{% endif %}{{ m.content or '' }}{% if m.tool_calls %}" +
+         before + "{% for c in m.tool_calls %}{% set f = c.function %}{% if not loop.first %}" + between +
+         "{% endif %}" + call + "{% endfor %}" + after +
+         "{% endif %}</s>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+}
+
+/// Formats of all kinds: JSON, fields, values in values.
+const std::vector<answer::AnswerFormat>& formats() {
+  static const std::vector<answer::AnswerFormat> kFormats = [] {
+    const std::string sources[] = {
+        with_calls("{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | tojson }}, \"id\": \"{{ c.id }}\"}",
+                   "[C][", ", ", "]"),
+        with_calls("<call>{{ f.name }}{% for k, v in f.arguments.items() %}<k>{{ k }}</k><v>"
+                   "{{ v if v is string else v | tojson }}</v>{% endfor %}</call>",
+                   "", "", ""),
+        "{% macro w(v) %}{% if v is string %}<q>{{ v }}<q>{% elif v is mapping %}{{ '{' }}{% for k, x in v.items() %}"
+        "{{ k }}:{{ w(x) }}{% if not loop.last %},{% endif %}{% endfor %}{{ '}' }}{% elif v is iterable %}["
+        "{% for x in v %}{{ w(x) }}{% if not loop.last %},{% endif %}{% endfor %}]{% else %}{{ v | tojson }}{% endif %}"
+        "{% endmacro %}" +
+            with_calls("<call>{{ f.name }}{{ w(f.arguments) }}</call>", "", "", "")};
+    std::vector<answer::AnswerFormat> made;
+    for (const std::string& source : sources) {
+      const ChatTemplate parsed(source);
+      made.push_back(answer::learn_format({&parsed, &parsed, source, {}, {}}));
+      fuzz::expect(made.back().calls.has_value(), "the template is learned");
+    }
+    return made;
+  }();
+  return kFormats;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const OrderedJson tools = OrderedJson::parse(
+      R"([{"type": "function", "function": {"name": "f", "parameters": {"properties": {
+            "s": {"type": "string"}, "n": {"type": "number"}, "l": {"type": "array", "items": {"type": "string"}},
+            "o": {"type": "object"}}}}}, {"type": "function", "function": {"name": "ff"}}])");
+  return fuzz::answer([&] {
+    if (size == 0) return;
+    const answer::AnswerFormat& format = formats()[data[0] % formats().size()];
+    const std::string text = fuzz::text_of(data + 1, size - 1);
+    const answer::ParsedAnswer read = answer::parse_answer(format, "<|assistant|>", text, tools);
+    for (const answer::ToolCall& call : read.calls) {
+      fuzz::expect(call.name == "f" || call.name == "ff", "a call has the name of a tool");
+      fuzz::expect(call.arguments.is_object(), "arguments are an object");
+    }
+    const auto again = answer::parse_answer(format, "<|assistant|>", text, tools);
+    fuzz::expect(answer::message_json(again).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) ==
+                     answer::message_json(read).dump(-1, ' ', false, OrderedJson::error_handler_t::replace),
+                 "the same text is the same message");
+  });
+}
