@@ -91,8 +91,9 @@ struct ReasoningFormat {
 
 /// What is known of a template.
 struct AnswerFormat {
-  bool reads_tools = false;     ///< Tools change the prompt.
-  bool writes_results = false;  ///< Results of tools are written.
+  bool reads_tools = false;      ///< Tools change the prompt.
+  bool writes_results = false;   ///< Results of tools are written.
+  bool knows_developer = false;  ///< The template reads the role `developer`.
   std::optional<CallFormat> calls{};
   std::string reason{};  ///< Why there are none.
   std::optional<ReasoningFormat> reasoning{};

@@ -113,6 +113,7 @@ AnswerFormat learn_format(TemplateSource source) {
     }
   }
   std::ranges::sort(format.variables);
+  format.knows_developer = prober.source().text.find("developer") != std::string::npos;
   format.reads_tools = with_tools && with_tools->find(probe_name(0)) != std::string::npos;
   format.reasoning = learn_reasoning(prober, format.variables);
   learn_content(prober, format);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "answer/history.h"
+#include "answer/learn.h"
 #include "base/error.h"
 
 namespace vitrine {
@@ -49,13 +51,15 @@ ChatFormat::ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, Chat
       tokenizer_(&tokenizer),
       variables_(std::move(variables)),
       plain_(templates_.choose(false, where)),
-      with_tools_(templates_.choose(true, where)) {}
+      with_tools_(templates_.choose(true, where)),
+      answers_(answer::learn_format({&plain_, &with_tools_, templates_.choose(true, where), templates_.special_tokens,
+                                     variables_.now.value_or(TemplateClock{})})) {}
 
 RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const ChatRendering& how) const {
   const auto text = [](const OrderedJson& value) {
     return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   };
-  const OrderedJson& written = conversation.messages();
+  const OrderedJson written = answer::history_as_read(conversation.messages(), answers_);
   const TemplateData messages =
       TemplateData::parse(text(how.continues_last ? with_end_mark(written) : written), "messages");
   const TemplateData tools = TemplateData::parse(text(conversation.tools()), "tools");

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "answer/format.h"
 #include "chat/chat_history.h"
 #include "template/chat_template.h"
 #include "tokenizer/read/chat_templates.h"
@@ -46,6 +47,9 @@ class ChatFormat {
     return render(conversation, how).text;
   }
 
+  /// What the template writes for calls of tools and for reasoning.
+  const answer::AnswerFormat& answers() const { return answers_; }
+
   /// The token that the template puts after an answer, such as <|im_end|>, in addition to the tokens that end texts
   /// anyway. None if the template ends answers with text or not at all.
   std::optional<std::int32_t> end_of_answer() const;
@@ -58,6 +62,7 @@ class ChatFormat {
   const Tokenizer* tokenizer_;
   ChatVariables variables_;
   ChatTemplate plain_, with_tools_;
+  answer::AnswerFormat answers_;
 };
 
 }  // namespace vitrine

@@ -108,16 +108,12 @@ const std::vector<ForeignField>& foreign_fields() {
       {"id", kOfMessage | kOfPart},
       {"status", kOfMessage},
       {"weight", kOfMessage},
-      {"refusal", kOfMessage},
       {"annotations", kOfMessage | kOfPart},
       {"reasoning_details", kOfMessage},
       {"thinking_blocks", kOfMessage},
       {"provider_specific_fields", kOfMessage},
       {"cache_control", kOfMessage | kOfPart},
       {"prompt_cache_breakpoint", kOfMessage | kOfPart},
-      {"tool_calls", kOfMessage, kTools},
-      {"tool_call_id", kOfMessage, kTools},
-      {"function_call", kOfMessage, kTools},
       {"audio", kOfMessage, kText},
   };
   return fields;

@@ -58,6 +58,38 @@ std::string text_of(const Json& content, const std::string& where) {
   return text;
 }
 
+/// A call of a tool: its name, and its arguments as text or as an object.
+OrderedJson function_of(const Json& json, const std::string& where) {
+  RequestFields fields(json, where);
+  const auto name = fields.text("name");
+  if (!name) throw RequestError(kInvalid, fields.name_of("name"), "expected a string, got none");
+  OrderedJson function = {{"name", *name}};
+  if (const Json* const arguments = fields.find("arguments")) {
+    if (!arguments->is_string() && !arguments->is_object()) {
+      throw wrong_type(fields.name_of("arguments"), "a string or an object", *arguments);
+    }
+    function["arguments"] = *arguments;
+  }
+  fields.finish();
+  return function;
+}
+
+OrderedJson calls_of(const Json& list, const std::string& where) {
+  if (!list.is_array()) throw wrong_type(where, "a list of calls", list);
+  OrderedJson calls = OrderedJson::array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    RequestFields fields(list[i], fmt::format("{}[{}]", where, i));
+    const Json* const function = fields.find("function");
+    if (function == nullptr) throw RequestError(kInvalid, fields.name_of("function"), "expected an object, got none");
+    OrderedJson call = {{"function", function_of(*function, fields.name_of("function"))}};
+    if (const auto id = fields.text("id")) call["id"] = *id;
+    fields.ignore({"type", "index", "extra_content"});
+    fields.finish();
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
 OrderedJson message_of(const Json& json, const std::string& where) {
   RequestFields fields(json, where);
   const auto role = fields.text("role");
@@ -65,8 +97,18 @@ OrderedJson message_of(const Json& json, const std::string& where) {
   OrderedJson message = {{"role", *role}};
   if (const Json* const content = fields.find("content"))
     message["content"] = text_of(*content, fields.name_of("content"));
-  for (const char* name : {"name", "reasoning_content", "reasoning", "thinking"}) {
+  for (const char* name : {"name", "reasoning_content", "reasoning", "thinking", "tool_call_id"}) {
     if (const auto text = fields.text(name)) message[name] = *text;
+  }
+  if (const Json* const calls = fields.find("tool_calls")) {
+    message["tool_calls"] = calls_of(*calls, fields.name_of("tool_calls"));
+  }
+  if (const Json* const function = fields.find("function_call")) {
+    message["function_call"] = function_of(*function, fields.name_of("function_call"));
+  }
+  // A refusal is what the assistant said.
+  if (const auto refusal = fields.text("refusal"); refusal && message.value("content", "").empty()) {
+    message["content"] = *refusal;
   }
   read_foreign(fields, kOfMessage);
   fields.finish();

@@ -395,7 +395,8 @@ TEST_F(Requests, MessagesOfTheWrongForm) {
   expect(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
          "messages[0].content[0].type", "image_url");
   expect(R"([{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text");
-  expect(R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{}]}])", "messages[1].tool_calls");
+  expect(R"([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{}]}])",
+         "messages[1].tool_calls[0].function");
   expect(R"([{"role": "user", "contents": "x"}])", "messages[0].contents", "did you mean content?");
   expect_chat_error(R"("top_logprobs": 3)", "top_logprobs");
   expect_chat_error(R"("continue_final_message": true, "add_generation_prompt": true)", "continue_final_message");
