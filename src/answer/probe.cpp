@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n\f\v";
 constexpr std::size_t kMaxMark = 64;
 /// A template is a program, and it is rendered some hundred times.
-constexpr TemplateLimits kLimits = {1'000'000, std::size_t{32} << 20, std::size_t{1} << 20};
+constexpr TemplateLimits kLimits = {200'000, std::size_t{32} << 20, std::size_t{1} << 20};
 constexpr std::string_view kOpening = "<[", kClosing = ">]";
 
 OrderedJson question() {
@@ -117,6 +117,7 @@ Prober::Prober(TemplateSource source) : source_(std::move(source)) {
 std::optional<std::string> Prober::render(const OrderedJson& messages, bool has_tools, bool asks_for_answer,
                                           const OrderedJson& variables) {
   has_tools = has_tools || needs_tools_;
+  if (reached_limit_) return std::nullopt;
   try {
     const TemplateData data = TemplateData::parse(messages.dump(), "messages");
     const TemplateData tools = TemplateData::parse(probe_tools().dump(), "tools");
@@ -131,10 +132,13 @@ std::optional<std::string> Prober::render(const OrderedJson& messages, bool has_
     input.special_tokens = source_.special_tokens;
     input.now = source_.now;
     return (has_tools ? source_.with_tools : source_.plain)->render(input, kLimits).text;
+  } catch (const TemplateError& e) {
+    why_ = e.what();
+    reached_limit_ = e.kind() == "limit";
   } catch (const BadInput& e) {
     why_ = e.what();
-    return std::nullopt;
   }
+  return std::nullopt;
 }
 
 std::optional<std::string> Prober::prompt(bool has_tools) {

@@ -53,7 +53,8 @@ class Prober {
  private:
   TemplateSource source_;
   std::optional<std::string> prompts_[2];
-  bool needs_tools_ = false;  // The template refuses conversations without tools.
+  bool needs_tools_ = false;    // The template refuses conversations without tools.
+  bool reached_limit_ = false;  // A rendering takes too long: there are no more.
   std::string why_;
 };
 

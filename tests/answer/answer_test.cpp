@@ -106,6 +106,12 @@ TEST(AnswerFormat, WhatCannotBeReadBackIsNoFormat) {
               testing::HasSubstr("nothing tells where a call begins"));
 }
 
+TEST(AnswerFormat, ATemplateThatTakesLongIsNotLearned) {
+  const std::string slow = "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}";
+  EXPECT_THAT(learned(slow + kHermes).reason, testing::HasSubstr("steps"));
+  EXPECT_FALSE(learned(slow + kHermes).calls);
+}
+
 TEST(ParseAnswer, CallsOfEveryKind) {
   const std::vector<std::pair<std::string, std::string>> texts = {
       {kHermes,
