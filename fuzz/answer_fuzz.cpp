@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return fuzz::answer([&] {
     if (size == 0) return;
     const answer::AnswerFormat& format = formats()[data[0] % formats().size()];
-    const std::string text = fuzz::text_of(data + 1, size - 1);
+    const std::string_view text = fuzz::text_of(data + 1, size - 1);
     const answer::ParsedAnswer read = answer::parse_answer(format, "<|assistant|>", text, tools);
     for (const answer::ToolCall& call : read.calls) {
       fuzz::expect(call.name == "f" || call.name == "ff", "a call has the name of a tool");
