@@ -53,6 +53,7 @@ struct Checkpoint {
   std::string prefix;                   ///< Of those names.
   /// Of the rows of q and k in the family's own files, which this file permutes; absent: as in this file.
   std::optional<RopeConfig::Layout> published_layout;
+  bool has_folded_factors = false;  ///< The file has factors in its weights that the family has in its config.
   std::shared_ptr<const StoredTensors> stored;  ///< All tensors under the file's names; null: it has no names.
   std::vector<UnreadTensors> unread;            ///< What else the file holds.
   std::string wrapper;                          ///< model_type of the model whose text half this is; "": of none.

@@ -87,11 +87,6 @@ ExampleModel random_model(const ModelConfig& config, const std::string& title, s
   if (config.embedding.width || config.head.width) {
     throw Unsupported(title, "an embedding or a head with a width of its own is not worked out");
   }
-  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
-    const AttentionConfig* const attention = attention_of(config, i);
-    if (attention == nullptr || !attention->values_are_keys) continue;
-    throw Unsupported(title, "values that are the projection to keys are not worked out");
-  }
   ThreadPool pool(1);
   InitOptions init;
   init.scheme = InitOptions::Scheme::glorot;

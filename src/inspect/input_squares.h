@@ -35,7 +35,7 @@ class InputCollector {
     std::string tensor;
     std::int64_t copy = 0;
     std::int64_t cols = 0, n_heads = 1;
-    HeadColumns columns{};    ///< The order of the columns in the file.
+    HeadOrder columns{};      ///< The order of the columns in the file.
     bool is_product = false;  ///< The input is the result of the op, a norm, instead of its input.
     std::vector<float> sums;  ///< Of the current window.
     std::int64_t count = 0;

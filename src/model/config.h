@@ -274,7 +274,8 @@ template <ConfigOf<StackConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"d_model", "elements of an embedding, and of the residual stream", Field::kRequired}, c.d_model);
   visit(Field{"vocab_size", "number of tokens", Field::kRequired}, c.vocab_size);
-  visit(Field{"max_seq_len", "the longest sequence, in tokens", Field::kRequired}, c.max_seq_len);
+  visit(Field{"max_seq_len", "the longest sequence, in tokens", "required; without attention and positions: no limit"},
+        c.max_seq_len);
   visit(Field{"", "from ids to vectors"}, c.embedding);
   visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
   visit(Field{"per_layer", "the inputs of per-layer embeddings", {}, false}, c.per_layer);

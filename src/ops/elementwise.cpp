@@ -225,6 +225,14 @@ Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t coun
   return y;
 }
 
+Tensor copy(Pass& p, const Tensor& x) {
+  if (!p.is_taped()) return x;
+  const Tensor y = p.tensor(x.shape);
+  p.copy(x.data, x.count(), y.data);
+  p.record(OpKind::copy, {x}, y, [&p, x, y] { accumulate(p, p.grad(y), p.grad(x)); });
+  return y;
+}
+
 Tensor columns(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count) {
   const Tensor y = p.tensor({x.rows(), count});
   p.for_rows(x.rows(), count, [&](std::int64_t t) { std::copy_n(x.row(t) + first, count, y.row(t)); });
@@ -336,6 +344,7 @@ constexpr OpDescription hadamard_op{
     kElementwise, {"$y = $a · $b", hadamard_cell, same_element}, {"$b · d$y", hadamard_gradient_cell, "$a · d$y"}};
 constexpr OpDescription add_op{
     kElementwise, {"$y = $a + $b", add_cell, same_element, OpDescription::Trail::larger}, kPassedOn};
+constexpr OpDescription copy_op{kElementwise, {"$y = x"}, kPassedOn};
 constexpr OpDescription scale_op{
     kElementwise, {"$y = s · x", scale_cell, same_element}, {"s · d$y", scale_gradient_cell}};
 constexpr OpDescription clamp_op{kElementwise,

@@ -44,6 +44,8 @@ inline void softcap_slope(const float* y, std::int64_t n, float cap, float* slop
 Tensor concat(Pass& p, const Tensor& a, const Tensor& b);
 /// [a ; b ; …]: the values of tensors of one shape, one after another, `[n, …]`.
 Tensor stack(Pass& p, std::span<const Tensor> parts);
+/// x: the same tensor, or, with a tape, a copy with its own gradient.
+Tensor copy(Pass& p, const Tensor& x);
 /// Rows [first, first + count) of x: a view, or, with a tape, a copy with its own gradient.
 Tensor row_range(Pass& p, const Tensor& x, std::int64_t first, std::int64_t count);
 /// Columns [first, first + count) of x `[T, n]`: a copy.

@@ -17,7 +17,7 @@ namespace vitrine {
   KIND(mix_results) KIND(next_token_loss) KIND(clamp) KIND(multiply_columns)                                \
   KIND(query_scales) KIND(xielu) KIND(clamped_swiglu) KIND(hadamard)                                      \
   KIND(predict_streams) KIND(correct_streams) KIND(add_to_streams) KIND(match_magnitude) KIND(gaussian_topk) \
-  KIND(short_convolution) KIND(state_scan)
+  KIND(short_convolution) KIND(state_scan) KIND(copy)
 #define VITRINE_OTHER_OPS(KIND)                                                                           \
   KIND(embed_sinusoids) KIND(heads_in) KIND(heads_out) KIND(rescale) KIND(difference) KIND(spread)        \
   KIND(norm) KIND(relative_bias) KIND(scores) KIND(mix) KIND(scan) KIND(dropout) KIND(concat) KIND(stack) \

@@ -66,7 +66,7 @@ const std::map<std::string, std::string> kRefused = {
     {"mamba2", "step_limits"},                           //
     {"nemotron_h", "dense layers"},                      // llama.cpp takes all for experts
     {"qwen3_5", "values of other sizes"},                // llama.cpp has one size of heads
-    {"qwen3_5_moe", "values of other sizes"},            //
+    {"qwen3_5_moe", "attention.gate_bias"},              // llama.cpp has no tensors for it
     {"qwen3_next", "mlp and experts"},                   // llama.cpp has experts in all layers
 };
 

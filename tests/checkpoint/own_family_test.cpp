@@ -245,6 +245,84 @@ TEST(OwnFamily, RefusesCellsThatDoNotFit) {
   EXPECT_THAT(error_of(cells("transformer")), HasSubstr("attention, rnn, gru, lstm, dense"));
 }
 
+/// Without attention and positions nothing depends on how long a text is.
+TEST(OwnFamily, HasNoLongestTextWithoutAttention) {
+  const auto without_limit = [](Json json) {
+    json.erase("max_seq_len");
+    return config_of(json).max_seq_len;
+  };
+  const Json mixers = own({{"layers", {"delta", "conv"}}});
+  for (Json json : {mixers, own({{"layers", "mamba"}}), cells("gru"), cells("dense", {{"context", 3}})}) {
+    json.erase("n_heads");
+    if (json["layers"] != "gru" && json["layers"] != "dense") json["n_state_heads"] = 4;
+    if (json["layers"] == "mamba") json.erase("n_state_heads");
+    EXPECT_EQ(without_limit(json), kNoContextLimit) << json;
+  }
+  for (Json json :
+       {own(Json::object()), own({{"layers", {"conv", "attention"}}}), cells("lstm", {{"positions", "learned"}}),
+        cells("gru", {{"positions", "sinusoidal"}}), cell_pair("gru")}) {
+    try {
+      without_limit(json);
+      ADD_FAILURE() << json;
+    } catch (const BadCheckpoint& e) {
+      EXPECT_THAT(e.what(), testing::HasSubstr("max_seq_len")) << json;
+    }
+  }
+  ThreadPool pool(2);
+  Json config = cells("lstm");
+  config.erase("max_seq_len");
+  const ScratchFolder folder;
+  init_checkpoint(config, "test", folder / "m", DType::f32, 7, pool);
+  const Checkpoint checkpoint = load_checkpoint(folder / "m");
+  const std::vector<std::int32_t> ids = some_ids(*checkpoint.model, 50);
+  EXPECT_TRUE(same_bits(chunked_logits_of(*checkpoint.model, ids, 7), logits_of(*checkpoint.model, ids)));
+}
+
+/// One projection to keys and values, keys and values of earlier layers, per-layer embeddings.
+TEST(OwnFamily, HasMechanismsOfGemma) {
+  ThreadPool pool(2);
+  const Json json = own({{"window", 8},
+                         {"full_every", 2},
+                         {"n_kv_heads", 2},
+                         {"values_are_keys", true},
+                         {"n_shared_kv_layers", 2},
+                         {"per_layer_width", 6},
+                         {"per_layer_vocab_size", 200},
+                         {"activation", "gelu_pytorch_tanh"}});
+  const ScratchFolder folder;
+  init_checkpoint(json, "test", folder / "m", DType::f32, 7, pool);
+  const Checkpoint checkpoint = load_checkpoint(folder / "m");
+  const ModelConfig& config = checkpoint.model->config();
+  EXPECT_EQ(config, config_of(json));
+  EXPECT_EQ(attention_of(config, 1)->kv_layer, std::nullopt);
+  EXPECT_EQ(attention_of(config, 2)->kv_layer, 0);
+  EXPECT_EQ(attention_of(config, 3)->kv_layer, 1);
+  ASSERT_TRUE(config.per_layer);
+  EXPECT_EQ(config.per_layer->vocab_size, 200);
+  EXPECT_FLOAT_EQ(config.per_layer->projection_scale, 0.125F);
+  // of eight matrices of 32 × 64 for keys and values, two are left
+  const Json plain = own({{"n_kv_heads", 2}});
+  const std::int64_t embeddings = 200 * 24 + 24 * 64 + 6 + 4 * (2 * 6 * 64 + 64);
+  EXPECT_EQ(count_params(config), count_params(config_of(plain)) - 6 * 32 * 64 + embeddings);
+  const std::vector<std::int32_t> ids = some_ids(*checkpoint.model, 40);
+  const std::vector<float> whole = logits_of(*checkpoint.model, ids);
+  EXPECT_TRUE(same_bits(chunked_logits_of(*checkpoint.model, ids, 5), whole));
+  const auto refusal_of = [&](const Json& changes) -> std::string {
+    Json changed = json;
+    changed.update(changes);
+    try {
+      config_of(changed);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(refusal_of({{"n_shared_kv_layers", 3}}), testing::HasSubstr("n_shared_kv_layers"));
+  EXPECT_THAT(refusal_of({{"value_dim", 8}}), testing::HasSubstr("values_are_keys"));
+  EXPECT_THAT(refusal_of({{"n_experts", 4}, {"top_k", 2}}), testing::HasSubstr("per_layer_width"));
+  EXPECT_THAT(refusal_of({{"encoder", Json::object()}}), testing::HasSubstr("n_shared_kv_layers"));
+}
+
 /// Any value of any key is read or refused by an error, as in hostile_config_test.cpp for published families.
 TEST(OwnFamily, SurvivesAnyValueOfAnyKey) {
   const Json additive = {{"attention", "additive"}, {"d_attention", 4}, {"bridge", "linear"}, {"d_hidden", 6}};

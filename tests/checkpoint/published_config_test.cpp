@@ -55,6 +55,8 @@ constexpr Published kPublished[] = {
     {"internlm3_of_transformers", "internlm3",
      R"({"bias": null, "qkv_bias": null, "attention_bias": true, "mlp_bias": true})"},
     {"exaone_4_32b", "exaone4", R"({"sliding_window_pattern": "LLLG"})"},
+    {"mamba_2", "mamba2", R"({"rescale_prenorm_residual": true})"},
+    {"mamba", "mamba", R"({"rescale_prenorm_residual": true})"},
     {"command_r", "cohere", R"({"model_max_length": 131072})"},
 };
 
@@ -84,6 +86,8 @@ TEST(PublishedRefusals, KeysThatWouldChangeTheForward) {
   expect_refused("hunyuan_v1_dense", R"({"use_qk_norm": false})", "use_qk_norm");
   expect_refused("hunyuan_v1_dense", R"({"norm_type": "layer"})", "norm_type");
   expect_refused("internlm3", R"({"bias": false})", "qkv_bias and bias");
+  expect_refused("exaone4", R"({"layer_types": null, "sliding_window_pattern": "LXG"})", "sliding_window_pattern");
+  expect_refused("exaone4", R"({"layer_types": null, "sliding_window_pattern": "GGL"})", "sliding_window_pattern");
   expect_refused("olmo", R"({"layer_norm_eps": 1e-06})", "layer_norm_eps");
 }
 
@@ -97,6 +101,19 @@ TEST(PublishedDefaults, AScalingUsesTheFamilysContext) {
   };
   EXPECT_EQ(with_context(nullptr), with_context(4096));
   EXPECT_NE(with_context(nullptr), with_context(2048));
+}
+
+TEST(PublishedDefaults, LettersSayWhichLayersHaveAWindow) {
+  const auto logits = [](const Json& types, const Json& pattern) {
+    return logits_with("exaone4", [&](Json& config) {
+      config["layer_types"] = types;
+      config["sliding_window_pattern"] = pattern;
+    });
+  };
+  const Json types = {"sliding_attention", "sliding_attention", "full_attention"};
+  EXPECT_EQ(logits(nullptr, "LLG"), logits(types, 4));
+  EXPECT_EQ(logits(nullptr, "LLGLL"), logits(types, 4));
+  EXPECT_NE(logits(nullptr, "LGG"), logits(types, 4));
 }
 
 /// rope_theta may appear in the table alone. Two different values are refused.

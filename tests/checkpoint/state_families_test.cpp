@@ -97,7 +97,6 @@ TEST(StateConfigs, AreRefusedByName) {
   expect_all_in(refusal_with("jamba", R"({"attn_layer_offset": 3})"), {"attn_layer_offset", "attn_layer_period"});
   expect_all_in(refusal_with("falcon_h1", R"({"key_multiplier": 0})"), {"config.json]", "key_multiplier", "0"});
   expect_all_in(refusal_with("falcon_h1", R"({"mamba_d_ssm": 31})"), {"mamba_d_ssm (31)", "30"});
-  expect_all_in(refusal_with("qwen3_next", R"({"attention_bias": true})"), {"attention_bias"});
   expect_all_in(refusal_with("falcon_h1", R"({"ssm_multipliers": [1, 2]})"), {"config.json]", "ssm_multipliers", "5"});
   expect_all_in(refusal_with("falcon_h1", R"({"mystery_key": 3})"), {"config.json]", "mystery_key"});
 }

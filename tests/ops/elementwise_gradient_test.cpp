@@ -32,6 +32,12 @@ TEST(OpGradients, Clamp) {
             })});
 }
 
+TEST(OpGradients, Copy) {
+  check_op({.inputs = {{5, 37}},
+            .run = [](Pass& p, const Operands& o) { return copy(p, o.x[0]); },
+            .formula = each([](const Complex& x) { return x; })});
+}
+
 /// Both curvatures are parameters; the other two numbers are constants of the checkpoint.
 TEST(OpGradients, Xielu) {
   static const float kBeta = 0.5f, kEps = -0.25f;

@@ -380,7 +380,7 @@ STATE_CASES = [
     ),
     case(
         "qwen3_5_moe",
-        "Qwen 3.5 with experts and a shared one",
+        "Qwen 3.5 with experts and a shared one, and biases of attention, its gate's among them",
         transformers.Qwen3_5MoeForCausalLM,
         dict(
             hidden_size=20,
@@ -400,8 +400,9 @@ STATE_CASES = [
             shared_expert_intermediate_size=10,
             max_position_embeddings=64,
             rope_parameters=QUARTER,
+            attention_bias=True,
         ),
-        DELTAS,
+        DELTAS | {"biases": STRONG},
     ),
     case(
         "olmo_hybrid",

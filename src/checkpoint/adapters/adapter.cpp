@@ -48,6 +48,7 @@ class AdapterBinder {
       bind(it->second, low);
       adapter_->places.push_back(it->second);
     }
+    for (const auto& [ours, parts] : parts_) bind_parts(ours, parts);
     for (const auto& [name, tensor] : file_.copies) check_copy(name, tensor);
     return adapter_;
   }
@@ -62,8 +63,8 @@ class AdapterBinder {
     }
     if (place.is_parameter) return bind_parameter(place, low);
     const std::int64_t n_experts = place.stacks_experts ? static_cast<std::int64_t>(place.ours.size()) : 1;
-    std::int64_t n_rows = 0;
-    for (const std::int64_t rows : place.rows) n_rows += rows;
+    std::int64_t n_rows = place.is_part ? static_cast<std::int64_t>(place.order.size()) : 0;
+    for (const std::int64_t rows : place.rows) n_rows += place.is_part ? 0 : rows;
     std::vector<std::int64_t> a = {low.rank, place.cols}, b = {n_rows / n_experts, low.rank};
     if (place.stacks_experts) {
       a.insert(a.begin(), n_experts);
@@ -74,8 +75,10 @@ class AdapterBinder {
                           place.module, place.cols, n_rows / n_experts, low.a.shape.back(),
                           low.b.shape[low.b.shape.size() - 2]);
     }
+    if (place.is_part) return parts_[place.ours.front()].push_back({&place, &low});
     const std::int64_t a_rows = low.rank * n_experts;
-    const MatrixView stored_a = floats(low.a, a_rows, place.cols), stored_b = floats(low.b, n_rows, low.rank);
+    const MatrixView stored_a = in_columns(place, floats(low.a, a_rows, place.cols)),
+                     stored_b = without_factors(place, floats(low.b, n_rows, low.rank));
     if (place.stacks_experts) {
       for (std::int64_t e = 0; e < n_experts; ++e) {
         const std::string& name = place.ours[static_cast<std::size_t>(e)];
@@ -90,6 +93,54 @@ class AdapterBinder {
       add(place.ours[part], low, shared_a, in_order(stored_b, rows),
           low.magnitudes ? in_order(floats(*low.magnitudes, n_rows, 1), rows) : MatrixView{});
     }
+  }
+
+  /// A module that has some rows of a map.
+  struct BoundPart {
+    const AdapterPlace* place;
+    const StoredLowRank* low;
+  };
+
+  /// Adds a map whose rows are in several modules; those of a module that the file lacks are 0.
+  void bind_parts(const std::string& ours, const std::vector<BoundPart>& parts) {
+    const StoredLowRank& first = *parts.front().low;
+    const std::int64_t n_rows = parts.front().place->rows.front(), r = first.rank;
+    std::map<std::int64_t, std::pair<MatrixView, std::int64_t>> rows;  // of each row of the map
+    for (const auto& [place, low] : parts) {
+      if (low->rank != r || low->scale != first.scale || low->a.type != first.a.type ||
+          !std::ranges::equal(low->a.bytes, first.a.bytes)) {
+        throw Unsupported(file_.path, "{} and {}: expected one matrix A, as the model has both in one matrix",
+                          parts.front().place->module, place->module);
+      }
+      const MatrixView b = floats(low->b, static_cast<std::int64_t>(place->order.size()), r);
+      for (std::size_t i = 0; i < place->order.size(); ++i) {
+        rows[place->order[i].row] = {b, static_cast<std::int64_t>(i)};
+      }
+    }
+    const MatrixView all = copy_of(n_rows, r, [&](std::int64_t row, std::span<float> to) {
+      if (const auto it = rows.find(row); it != rows.end()) read_row(it->second.first, it->second.second, to);
+    });
+    add(ours, first, share_a(ours, floats(first.a, r, parts.front().place->cols)), all, {});
+  }
+
+  /// A with the columns in the order of the map.
+  MatrixView in_columns(const AdapterPlace& place, const MatrixView& a) {
+    if (place.columns.empty()) return a;
+    std::vector<float> row(place.columns.size());
+    return copy_of(a.rows, a.cols, [&](std::int64_t k, std::span<float> to) {
+      read_row(a, k, row);
+      for (std::size_t i = 0; i < row.size(); ++i) to[static_cast<std::size_t>(place.columns[i])] = row[i];
+    });
+  }
+
+  /// B of rows that the file has times a factor. Where that is 0 the model has no output, whatever B is.
+  MatrixView without_factors(const AdapterPlace& place, const MatrixView& b) {
+    if (place.factors.empty()) return b;
+    return copy_of(b.rows, b.cols, [&](std::int64_t row, std::span<float> to) {
+      read_row(b, row, to);
+      const float factor = place.factors[static_cast<std::size_t>(row)];
+      for (float& x : to) x = factor == 0 ? 0 : x / factor;
+    });
   }
 
   /// Adds the maps of all experts.
@@ -257,6 +308,7 @@ class AdapterBinder {
   ThreadPool& pool_;
   std::shared_ptr<LoadedAdapter> adapter_;
   std::map<std::string, AdapterPlace> places_;
+  std::map<std::string, std::vector<BoundPart>> parts_;  ///< By the name of the map.
 };
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/file_rows.h"
+#include "checkpoint/names.h"
 #include "model/count.h"
 
 namespace vitrine {
@@ -20,6 +21,7 @@ struct Form {
   bool is_peft = false;
   std::vector<TensorRule> in_memory{};  ///< Where transformers has experts and routers, if not where files have them.
   bool has_swapped_experts = false;
+  const GgufArchitecture* architecture = nullptr;  ///< Of GGUF.
 };
 
 /// The rules of what transformers has in memory instead of the tensors of the file.
@@ -39,6 +41,11 @@ std::vector<TensorRule> rules_in_memory(const ExpertParameters& experts) {
 
 Form form_of(const Checkpoint& base, AdapterFormat format) {
   if (format == AdapterFormat::peft) {
+    if (base.has_folded_factors) {
+      throw Unsupported("adapter",
+                        "the GGUF file of the model has its multipliers in the weights, of which PEFT's "
+                        "adapters know nothing: give an adapter as GGUF, or the model's folder");
+    }
     const Family& family = family_named(base.family);
     std::vector<std::string_view> prefixes = family.prefixes;
     if (prefixes.front() == "model.") {
@@ -53,7 +60,9 @@ Form form_of(const Checkpoint& base, AdapterFormat format) {
             experts.is_transposed};
   }
   const GgufArchitecture& architecture = gguf_architecture_of(base, "adapter");
-  return {gguf_tensor_rules(architecture), {""}, architecture.layout, 0};
+  Form form{gguf_tensor_rules(architecture), {""}, architecture.layout};
+  form.architecture = &architecture;
+  return form;
 }
 
 /// The base's row that a file of layout `layout` has as row `row` of q or k.
@@ -79,6 +88,29 @@ class Lister {
   void add(const TensorRule& rule, std::string_view prefix) {
     for_each_place(rule, prefix, config_, [&](const TensorPlace& place) {
       if (!place.stacks_experts || !form_.is_peft) add(rule, place);  // no module of PEFT has this form
+    });
+  }
+
+  /// The modules of files that have q, k and v of a delta net in one tensor and z in another, where the base has all
+  /// four of them in one.
+  void add_apart(const TensorRule& rule) {
+    for_each_place(rule, "", config_, [&](const TensorPlace& stored) {
+      const auto it = shapes_.find(stored.ours.front());
+      if (it == shapes_.end()) return;
+      const BlockConfig& block = config_.blocks[static_cast<std::size_t>(stored.layer)];
+      for (const RowsApart& apart : rows_apart(*find<DeltaNetConfig>(block))) {
+        AdapterPlace place;
+        place.module = with_layer("blk.{l}", stored.layer) + std::string(apart.end);
+        place.ours = stored.ours;
+        place.layer = stored.layer;
+        place.is_part = true;
+        place.cols = it->second[1];
+        place.rows = {it->second[0]};
+        for (const RowRun& run : apart.runs) {
+          for (std::int64_t i = 0; i < run.count; ++i) place.order.push_back({0, run.first + i});
+        }
+        if (names_.insert(place.module).second) places.push_back(std::move(place));
+      }
     });
   }
 
@@ -123,7 +155,35 @@ class Lister {
         place.order.push_back({run.part, source(place.ours[run.part], stored.layer, run.first + i)});
       }
     }
+    if (!place.stacks_experts) change_rows(place);
     places.push_back(std::move(place));
+  }
+
+  /// What files of an architecture do to the rows and columns of mixers with a state, and of weights with factors.
+  void change_rows(AdapterPlace& place) const {
+    const std::string& ours = place.ours.front();
+    const std::int64_t n = place.rows.front();
+    if (form_.architecture != nullptr) {
+      for (const auto& [count, factor] : folded_rows(*form_.architecture, config_, place.layer, ours, n)) {
+        place.factors.insert(place.factors.end(), static_cast<std::size_t>(count), factor);
+      }
+    }
+    const auto layer = static_cast<std::size_t>(place.layer);
+    const auto* const net =
+        place.layer >= 0 && layer < config_.blocks.size() ? find<DeltaNetConfig>(config_.blocks[layer]) : nullptr;
+    if (net == nullptr) return;
+    const bool file_alternates = form_.architecture != nullptr && form_.architecture->alternates_heads;
+    if (file_alternates == net->heads_alternate) return;
+    const HeadOrders orders = head_orders(*net, ours, n);
+    const auto element = [&](const HeadOrder& order, std::int64_t i) {  // of the base
+      return file_alternates ? order.element(i) : order.inverse().element(i);
+    };
+    for (std::int64_t i = 0; i < n && orders.rows.size > 0; ++i) {
+      place.order[static_cast<std::size_t>(i)].row = element(orders.rows, i);
+    }
+    for (std::int64_t i = 0; i < place.cols && orders.columns.size > 0; ++i) {
+      place.columns.push_back(element(orders.columns, i));
+    }
   }
 
   static void order_of_expert(const TensorRule& rule, AdapterPlace& place) {
@@ -173,12 +233,29 @@ bool is_adaptable(std::string_view name) {
          (name.starts_with("dense.") && name.ends_with(".weight"));
 }
 
+namespace {
+
+/// Whether a rule names q, k, v and z of a delta net in one tensor, which files no longer have.
+bool is_joined(const Form& form, const TensorRule& rule) {
+  return form.architecture != nullptr && rule.ours.front().ends_with(".w_qkvz");
+}
+
+/// Whether a rule names what files have by head instead, as no map.
+bool is_by_head(const Form& form, const TensorRule& rule) {
+  return form.architecture != nullptr && form.architecture->splits_kv_b && rule.stored.ends_with(".attn_kv_b");
+}
+
+}  // namespace
+
 std::vector<AdapterPlace> all_places(const Checkpoint& base, AdapterFormat format) {
   const Form form = form_of(base, format);
   Lister lister(base, form);
   for (const std::string_view prefix : form.prefixes) {
     lister.add_in_memory(prefix, true);
-    for (const TensorRule& rule : form.rules) lister.add(rule, prefix);
+    for (const TensorRule& rule : form.rules) {
+      if (is_joined(form, rule)) lister.add_apart(rule);
+      lister.add(rule, prefix);
+    }
   }
   return std::move(lister.places);
 }
@@ -193,16 +270,20 @@ std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat for
   Lister lister(base, form);
   lister.add_in_memory(prefix, parameters);
   for (const TensorRule& rule : form.rules) {
-    const bool is_fused = rule.stored.ends_with(".attn_qkv");
+    const bool is_fused = rule.stored.ends_with(".attn_qkv") && rule.ours.size() > 1;
     const bool is_part =
         rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
     const bool is_one_expert = format == AdapterFormat::gguf && rule.stored.find("{e}") != rule.stored.npos;
-    if (rule.is_copy || is_one_expert || (fused ? is_part : is_fused)) continue;
-    lister.add(rule, prefix);
+    if (rule.is_copy || is_one_expert || is_by_head(form, rule) || (fused ? is_part : is_fused)) continue;
+    if (is_joined(form, rule)) {
+      lister.add_apart(rule);
+    } else {
+      lister.add(rule, prefix);
+    }
   }
   std::set<std::string> written;  // maps, of which a table may have several names
   std::erase_if(lister.places, [&](const AdapterPlace& place) {
-    const bool is_new = written.insert(place.ours.front()).second;
+    const bool is_new = written.insert(place.ours.front()).second || place.is_part;
     written.insert(place.ours.begin(), place.ours.end());
     return !is_new;
   });

@@ -33,6 +33,9 @@ struct AdapterPlace {
   std::int64_t cols = 0;           ///< Elements of a row of x.
   std::vector<std::int64_t> rows;  ///< Of each map.
   std::vector<PartRow> order;      ///< The map and the row of each stored row, of one expert; empty if it stacks them.
+  bool is_part = false;            ///< Further rows of its only map are in other modules, with the same A.
+  std::vector<float> factors;      ///< By which each stored row is the map's; empty: 1.
+  std::vector<std::int64_t> columns;  ///< The map's column of each stored column; empty: the same.
 
   std::int64_t maps_of_expert() const { return static_cast<std::int64_t>(ours.size()) / n_experts; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -85,11 +86,23 @@ std::vector<float> stored_rows(const AdapterPlace& place, const std::vector<cons
     return all;
   }
   const auto cols = static_cast<std::ptrdiff_t>(parts.front().size()) / place.rows.front();
-  for (const PartRow& at : place.order) {
+  for (std::size_t i = 0; i < place.order.size(); ++i) {
+    const PartRow& at = place.order[i];
     const auto first = parts[at.part].begin() + at.row * cols;
-    all.insert(all.end(), first, first + cols);
+    const float factor = place.factors.empty() ? 1 : place.factors[i];
+    std::transform(first, first + cols, std::back_inserter(all), [&](float x) { return factor * x; });
   }
   return all;
+}
+
+/// A matrix A of `place` with the columns in the order of the file.
+std::vector<float> stored_columns(const AdapterPlace& place, std::vector<float> a) {
+  if (place.columns.empty()) return a;
+  const std::vector<float> from = a;
+  const std::size_t cols = place.columns.size();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    a[i] = from[i / cols * cols + static_cast<std::size_t>(place.columns[i % cols])];
+  return a;
 }
 
 /// x `[rows, cols]`, transposed.
@@ -287,6 +300,17 @@ std::string name_in_file(const AdapterPlace& place, const std::vector<const Adap
   return name;
 }
 
+/// Files have the keys and the values of latent attention by head, keys transposed.
+void refuse_by_head(const Adapter& adapter, const Checkpoint& base, const std::string& path) {
+  if (!gguf_architecture_of(base, path).splits_kv_b) return;
+  for (const AdapterPlace& place : usual_places(base, AdapterFormat::peft)) {
+    const std::string& ours = place.ours.front();
+    if (!ours.ends_with(".wkv_b.weight") || adapter.find(ours) == nullptr) continue;
+    throw Unsupported(path, "{}: GGUF has it by head (attn_k_b, attn_v_b), which no adapter changes: merge it",
+                      place.module);
+  }
+}
+
 }  // namespace
 
 std::vector<AdapterTensor> peft_tensors(const Adapter& adapter, std::span<const AdapterPlace> places,
@@ -304,7 +328,7 @@ std::vector<AdapterTensor> peft_tensors(const Adapter& adapter, std::span<const 
       tensors.push_back({name + ".lora_B.weight", {place->is_swapped ? place->cols : rows, all}, std::move(b)});
       continue;
     }
-    tensors.push_back({name + ".lora_A.weight", {rank, place->cols}, values(*maps.front()->a)});
+    tensors.push_back({name + ".lora_A.weight", {rank, place->cols}, stored_columns(*place, values(*maps.front()->a))});
     tensors.push_back({name + ".lora_B.weight", {rows, rank}, stored_rows(*place, maps, b_of, values)});
     if (!maps.front()->magnitudes) continue;
     tensors.push_back({name + ".lora_magnitude_vector", {rows}, stored_rows(*place, maps, magnitudes_of, values)});
@@ -343,6 +367,7 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const C
     writer.add_tensor(name, shape, type, static_cast<std::int64_t>(elements.size() * sizeof(float)));
     values.push_back(std::move(elements));
   };
+  refuse_by_head(adapter, base, path);
   for (const AdapterPlace* place : places_of(adapter, all)) {
     const std::vector<const LowRank*> maps = maps_at(adapter, *place);
     const std::int64_t rank = maps.front()->rank(), rows = n_rows(*place);
@@ -351,7 +376,7 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const C
     for (const LowRank* low : maps) {
       if (low->rank() != rank) throw Unsupported(place->module, "its experts have different ranks");
       if (low != maps.front() && !place->stacks_experts) break;  // one A for all
-      const std::vector<float> own = elements_of(*low->a);
+      const std::vector<float> own = stored_columns(*place, elements_of(*low->a));
       a_values.insert(a_values.end(), own.begin(), own.end());
     }
     if (place->stacks_experts) {

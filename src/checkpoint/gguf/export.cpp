@@ -121,7 +121,7 @@ class TensorStream {
     for (float& x : to) x = -static_cast<float>(math::exp(static_cast<double>(x)));
   }
 
-  static void reorder(const HeadColumns& order, std::span<float> row) {
+  static void reorder(const HeadOrder& order, std::span<float> row) {
     const std::vector<float> from(row.begin(), row.end());
     for (std::int64_t head = 0; head < order.n_heads; ++head) {
       std::copy_n(from.begin() + order.source(head) * order.size, order.size, row.begin() + head * order.size);

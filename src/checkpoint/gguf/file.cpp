@@ -219,6 +219,7 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
   result.unread = std::move(unread);
   result.published_layout = config.published_layout;
+  result.has_folded_factors = architecture.folds_factors;
   result.description = std::string(architecture.family) + ", GGUF";
   result.tokenizer_path = file->path();
   read_special_ids(metadata, result);

@@ -102,6 +102,23 @@ void complete_deepseek2(Json& config, const StoredTensors& tensors) {
   config["rope_scaling"]["mscale"] = config["rope_scaling"]["mscale_all_dim"] = all_dim;
 }
 
+/// Without experts: files call all layers dense, and have the FFN's width also as that of an expert.
+std::vector<GgufKey> youtu_keys() {
+  return latent_keys({{"attention.head_count_kv", "n_kv_heads"},
+                      {"leading_dense_block_count", "n_layers", Kind::size, true},
+                      {"attention.key_length", "row_length", Kind::size, true},
+                      {"attention.value_length", "latent_length", Kind::size, true},
+                      {"attention.key_length_mla", "key_length"},
+                      {"attention.value_length_mla", "value_length"},
+                      {"expert_feed_forward_length", "d_ff", Kind::size, true},
+                      {"expert_shared_count", "n_shared_experts", Kind::count, true}});
+}
+
+void complete_youtu(Json& config, const StoredTensors& tensors) {
+  complete_deepseek2(config, tensors);
+  for (const char* key : {"norm_topk_prob", "scoring_func", "n_shared_experts"}) config.erase(key);
+}
+
 /// The scale of the queries, which files of llama.cpp's converter lack, is in the table of RoPE; its interval is the
 /// original context there.
 void complete_mistral4(Json& config, const StoredTensors& tensors) {
@@ -159,6 +176,16 @@ std::vector<GgufArchitecture> latent_architectures() {
        .splits_kv_b = true,
        .tensors = latent_tensors(),
        .complete = complete_deepseek2,
+       .misread = deepseek2_misread},
+      {.name = "deepseek2",
+       .family = "youtu",
+       .layout = RopeConfig::Layout::interleaved,
+       .keys = youtu_keys(),
+       .chosen_by = "expert_count",
+       .chosen_for = 0,
+       .splits_kv_b = true,
+       .tensors = latent_tensors(),
+       .complete = complete_youtu,
        .misread = deepseek2_misread},
       {.name = "mistral4",
        .family = "mistral4",

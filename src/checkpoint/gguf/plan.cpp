@@ -123,67 +123,42 @@ class Planner {
     tensors.push_back(std::move(tensor));
   }
 
-  /// Splits the parts where the file interleaves their rows, or has heads in another order.
+  /// Splits the parts where the file interleaves their rows, has heads in another order, or multiplies them by factors.
   void arrange(const TensorPlace& place, const std::vector<Shape>& shapes, PlannedTensor& tensor) {
-    if (architecture_.folds_factors) return fold_factors(place, tensor);
     const Rows rows = place.rule->rows;
     if (rows != Rows::stacked && rows != Rows::alternating) {
       const std::vector<SourceRows> whole = std::move(tensor.parts);
       tensor.parts.clear();
       for (const RowRun& run : row_runs(place, config_, shapes)) tensor.parts.push_back(rows_of(whole[run.part], run));
     }
+    const std::string& ours = place.ours.front();
+    const SourceRows whole = tensor.parts.front();
+    fold(whole, folded_rows(architecture_, config_, place.layer, ours, whole.rows), tensor);
     const DeltaNetConfig* const net = delta_net_of(place.layer);
-    const bool is_same = net == nullptr || net->heads_alternate || net->n_heads == net->n_key_heads;
-    if (is_same || !architecture_.alternates_heads || place.ours.front().find(".linear_attn.") == std::string::npos) {
-      return;
-    }
-    SourceRows whole = tensor.parts.front();
-    if (tensor.name.ends_with(".ssm_out.weight")) {
-      tensor.parts.front().columns = {net->n_heads, net->n_key_heads, net->value_dim};
-      return;
-    }
-    if (tensor.name.ends_with(".ssm_norm.weight")) return;
-    const bool has_keys = tensor.name.ends_with(".attn_qkv.weight") || tensor.name.ends_with(".ssm_conv1d.weight");
-    const std::int64_t first = has_keys ? 2 * net->keys() : 0;
-    const std::int64_t size = (whole.rows - first) / net->n_heads;
-    const HeadColumns order{net->n_heads, net->n_key_heads, size};
+    if (net == nullptr || net->heads_alternate || !architecture_.alternates_heads) return;
+    const HeadOrders orders = head_orders(*net, ours, whole.rows);
+    tensor.parts.front().columns = orders.columns;
+    const HeadOrder& order = orders.rows;
+    if (order.size == 0) return;
     tensor.parts.clear();
-    if (has_keys) tensor.parts.push_back(rows_of(whole, {0, 0, first}));
-    for (std::int64_t head = 0; head < net->n_heads; ++head) {
-      tensor.parts.push_back(rows_of(whole, {0, first + order.source(head) * size, size}));
+    if (order.first > 0) tensor.parts.push_back(rows_of(whole, {0, 0, order.first}));
+    for (std::int64_t head = 0; head < order.n_heads; ++head) {
+      tensor.parts.push_back(rows_of(whole, {0, order.first + order.source(head) * order.size, order.size}));
     }
   }
 
-  /// Multiplies a parameter by the factors of what it reads and computes. A bias has just the latter.
-  void fold_factors(const TensorPlace& place, PlannedTensor& tensor) const {
-    const std::string& name = place.ours.front();
-    SourceRows& whole = tensor.parts.front();
-    const auto is = [&](std::string_view end) { return name.find(end) != name.npos; };
-    if (name.starts_with("embed.")) whole.factor = config_.embedding.scale;
-    if (name.starts_with("unembed.")) whole.factor = config_.head.scale;
-    if (!name.starts_with("blocks.")) return;
-    const BlockConfig& block = config_.blocks[static_cast<std::size_t>(place.layer)];
-    const auto sublayer = [&](std::size_t i) -> const Sublayer& { return block.sublayers[i]; };
-    const bool is_bias = name.ends_with(".bias");
-    const float of_input = is_bias ? 1 : sublayer(0).input_scale;
-    if (is(".attn.wq.") || is(".attn.wv.")) whole.factor = of_input;
-    if (is(".attn.wk.")) whole.factor = find<AttentionConfig>(block)->key_scale * of_input;
-    if (is(".attn.wo.")) whole.factor = sublayer(0).scale;
-    if (is(".mixer.w_out.")) whole.factor = sublayer(1).scale;
-    if (is(".mlp.w_gate.")) whole.factor = find<DenseConfig>(block)->gate_scale;
-    if (is(".mlp.w_down.")) whole.factor = find<DenseConfig>(block)->out_scale;
-    if (!is(".mixer.w_in.")) return;
-    const Mamba2Config& c = *find<Mamba2Config>(block);
-    const Mamba2Factors& f = c.factors;
-    const std::int64_t groups = c.n_groups * c.d_state;
-    const std::pair<std::int64_t, float> runs[] = {
-        {c.inner(), f.z}, {c.inner(), f.x}, {groups, f.b}, {groups, f.c}, {c.n_heads, f.dt}};
-    const SourceRows source = whole;
+  /// Multiplies the rows of a parameter by factors.
+  static void fold(const SourceRows& whole, const std::vector<FoldedRows>& factors, PlannedTensor& tensor) {
+    if (factors.size() == 1) {  // its rows may be permuted
+      tensor.parts.front().factor = factors.front().factor;
+      return;
+    }
+    if (factors.empty()) return;
     tensor.parts.clear();
     std::int64_t first = 0;
-    for (const auto& [count, factor] : runs) {
-      tensor.parts.push_back(rows_of(source, {0, first, count}));
-      tensor.parts.back().factor = factor * (is_bias ? 1 : f.input);
+    for (const auto& [count, factor] : factors) {
+      tensor.parts.push_back(rows_of(whole, {0, first, count}));
+      tensor.parts.back().factor = factor;
       first += count;
     }
   }
@@ -198,26 +173,18 @@ class Planner {
   void add_apart(const TensorPlace& place) {
     const auto it = params_.find(place.ours.front());
     if (it == params_.end()) return;
-    const DeltaNetConfig& c = *delta_net_of(place.layer);
-    const std::int64_t values = c.values() / c.n_key_heads, step = 2 * (c.key_dim + values);
-    const std::string start = with_layer("blk.{l}", place.layer);
-    const auto add_parts = [&](const char* end, std::int64_t rows, std::vector<RowRun> runs) {
+    for (const RowsApart& part : rows_apart(*delta_net_of(place.layer))) {
       PlannedTensor tensor;
-      tensor.name = start + end;
-      tensor.rows = rows, tensor.cols = it->second->shape[1];
-      tensor.shape = {tensor.rows, tensor.cols};
-      for (const RowRun& run : runs) {
-        for (std::int64_t key = 0; key < c.n_key_heads; ++key) {
-          SourceRows part{it->second};
-          tensor.parts.push_back(rows_of(part, {0, key * step + run.first, run.count}));
-        }
+      tensor.name = with_layer("blk.{l}", place.layer) + std::string(part.end);
+      for (const RowRun& run : part.runs) {
+        tensor.parts.push_back(rows_of(SourceRows{it->second}, run));
+        tensor.rows += run.count;
       }
+      tensor.cols = it->second->shape[1];
+      tensor.shape = {tensor.rows, tensor.cols};
       tensor.is_matrix = true;
       tensors.push_back(std::move(tensor));
-    };
-    add_parts(".attn_qkv.weight", c.channels(),
-              {{0, 0, c.key_dim}, {0, c.key_dim, c.key_dim}, {0, 2 * c.key_dim, values}});
-    add_parts(".attn_gate.weight", c.values(), {{0, 2 * c.key_dim + values, values}});
+    }
     ++used_;
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/file_rows.h"
 #include "checkpoint/gguf/importance_matrix.h"
 #include "checkpoint/gguf/quantization_mix.h"
 #include "checkpoint/load.h"
@@ -34,17 +35,6 @@ struct GgufTypes {
   GgufTypes(DType dtype);  // NOLINT(google-explicit-constructor)
 };
 
-/// The order of columns that belong to the heads of a delta net, `size` each: in the file, the heads of a key are
-/// `n_keys` apart, in the parameter next to each other.
-struct HeadColumns {
-  std::int64_t n_heads = 0, n_keys = 0, size = 0;  ///< 0: columns are in the parameter's order.
-
-  /// The parameter's head that is head `head` of the file.
-  std::int64_t source(std::int64_t head) const { return head % n_keys * (n_heads / n_keys) + head / n_keys; }
-  /// The parameter's column that is column `i` of the file.
-  std::int64_t element(std::int64_t i) const { return size > 0 ? source(i / size) * size + i % size : i; }
-};
-
 /// A parameter as a source of the file's rows.
 struct SourceRows {
   const Param* param = nullptr;
@@ -59,7 +49,7 @@ struct SourceRows {
   bool to_rates = false;               ///< The elements are log(−A), and A is written.
   std::optional<HeadRows> of_heads{};  ///< The rows of each head that are written, transposed or as they are.
 
-  HeadColumns columns{};  ///< The order of the columns.
+  HeadOrder columns{};  ///< The order of the columns.
 
   /// The parameter's row for row `row` of the file; not of transposed rows.
   std::int64_t source(std::int64_t row) const;

@@ -146,6 +146,8 @@ bool ConfigReader::has(std::string_view key) const {
   return it != object_->end() && !it->is_null();
 }
 
+bool ConfigReader::is_text(std::string_view key) const { return has(key) && object_->at(std::string(key)).is_string(); }
+
 std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -166,13 +166,15 @@ void read_heads_by_kind(ConfigReader& config, ModelConfig& model, const std::vec
 /// Reads the tables of both kinds from rope_parameters. Absent: proportional RoPE on a quarter of each full layer's
 /// heads.
 void read_ropes_by_kind(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding);
-/// Reads num_kv_shared_layers (0 if absent): so many last layers read the keys and values of the last layer before them
-/// of the same kind. Returns the number of the first.
-std::size_t read_shared_keys(ConfigReader& config, ModelConfig& model, const std::vector<bool>& sliding,
-                             std::int64_t otherwise);
+/// Reads num_kv_shared_layers, or `key` (`otherwise` if absent): so many last layers read the keys and values of the
+/// last layer before them of the same kind. Returns the number of the first.
+std::size_t read_shared_keys(ConfigReader& config, StackConfig& stack, const std::vector<bool>& sliding,
+                             std::int64_t otherwise, std::string_view key = "num_kv_shared_layers");
 /// Reads hidden_size_per_layer_input and vocab_size_per_layer_input, and adds per-layer embeddings to all blocks, if
 /// there are any, with norms like the final one.
 void read_per_layer_embeddings(ConfigReader& config, ModelConfig& model);
+/// Adds them, with the factors of Gemma, from a table of `n_rows` rows. The first layer has a dense FFN.
+void put_per_layer_embeddings(StackConfig& stack, std::int64_t width, std::int64_t n_rows, const NormConfig& norm);
 /// Reads the keys of AltUp and LAuReL; the last sublayers, per-layer embeddings, read the corrected stream.
 void read_streams(ConfigReader& config, ModelConfig& model);
 /// Reads activation_sparsity_pattern, the share of the gate's elements that each layer zeroes; absent: 0.95 in the

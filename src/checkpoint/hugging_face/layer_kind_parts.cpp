@@ -50,20 +50,19 @@ std::vector<bool> read_sliding_and_last_full(ConfigReader& c, ModelConfig& model
   return sliding;
 }
 
-std::size_t read_shared_keys(ConfigReader& c, ModelConfig& model, const std::vector<bool>& sliding,
-                             std::int64_t otherwise) {
-  constexpr const char* kKey = "num_kv_shared_layers";
+std::size_t read_shared_keys(ConfigReader& c, StackConfig& model, const std::vector<bool>& sliding,
+                             std::int64_t otherwise, std::string_view key) {
   const std::size_t n_layers = model.blocks.size();
-  const double n_shared = c.number_or(kKey, static_cast<double>(otherwise));
+  const double n_shared = c.number_or(key, static_cast<double>(otherwise));
   if (!(n_shared >= 0 && n_shared < static_cast<double>(n_layers) && n_shared == std::floor(n_shared))) {
-    throw BadCheckpoint(c.where(), "{}: expected a number from 0 to {}, got {}", kKey, n_layers - 1, n_shared);
+    throw BadCheckpoint(c.where(), "{}: expected a number from 0 to {}, got {}", key, n_layers - 1, n_shared);
   }
   const std::size_t first = n_layers - static_cast<std::size_t>(n_shared);
   for (std::size_t layer = first; layer < n_layers; ++layer) {
     std::size_t from = first;
     while (from > 0 && sliding[from - 1] != sliding[layer]) --from;
     if (from == 0) {
-      throw BadCheckpoint(c.where(), "{}: expected a layer of the kind of layer {} among the first {}", kKey, layer,
+      throw BadCheckpoint(c.where(), "{}: expected a layer of the kind of layer {} among the first {}", key, layer,
                           first);
     }
     find<AttentionConfig>(model.blocks[layer])->kv_layer = static_cast<std::int64_t>(from) - 1;

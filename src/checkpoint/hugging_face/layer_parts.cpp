@@ -28,12 +28,39 @@ std::vector<bool> read_layers_with_rope(ConfigReader& c, std::size_t n_layers) {
   return with_rope;
 }
 
+namespace {
+
+/// Whether each layer has a window, by "LLLG", which is repeated. The published config says that the last layer is full
+/// whatever the letters are, which no program does: they must agree.
+std::vector<bool> read_letters(ConfigReader& c, std::size_t n_layers) {
+  const std::string letters = c.text_or("sliding_window_pattern", "");
+  if (letters.empty() || letters.find_first_not_of("LG") != letters.npos) {
+    throw BadCheckpoint(c.where(), "sliding_window_pattern: expected letters L and G, got \"{}\"", letters);
+  }
+  std::vector<bool> sliding;
+  for (std::size_t i = 0; i < n_layers; ++i) sliding.push_back(letters[i % letters.size()] == 'L');
+  if (sliding.back()) {
+    throw Unsupported(c.where(), "sliding_window_pattern: expected G for the last of {} layers, got \"{}\"", n_layers,
+                      letters);
+  }
+  return sliding;
+}
+
+}  // namespace
+
 void read_exaone_windows(ConfigReader& c, ModelConfig& model) {
   const auto window = c.contains("sliding_window") ? c.optional_size("sliding_window") : 4096;
   const bool is_listed = c.has("layer_types");
-  if (is_listed || !window) c.ignore("sliding_window_pattern");  // "LLLG", which layer_types repeats
-  const std::vector<bool> sliding =
-      read_sliding_layers(c, model.blocks.size(), is_listed || !window ? 1 : c.size_or("sliding_window_pattern", 4));
+  const std::size_t n_layers = model.blocks.size();
+  std::vector<bool> sliding;
+  if (is_listed || !window) {
+    c.ignore("sliding_window_pattern");  // which layer_types repeats
+    sliding = read_sliding_layers(c, n_layers, 1);
+  } else if (c.is_text("sliding_window_pattern")) {
+    sliding = read_letters(c, n_layers);
+  } else {
+    sliding = read_sliding_layers(c, n_layers, c.size_or("sliding_window_pattern", 4));
+  }
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     AttentionConfig& attention = *find<AttentionConfig>(model.blocks[layer]);
     if (sliding[layer] && !window) {

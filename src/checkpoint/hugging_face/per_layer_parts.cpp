@@ -24,12 +24,15 @@ void read_per_layer_embeddings(ConfigReader& c, ModelConfig& model) {
   const std::int64_t n_rows = c.size_or("vocab_size_per_layer_input", 262144);
   const bool has_none = c.contains(kWidth) && c.number_or(kWidth, 0) == 0;
   if (has_none) return;
-  const std::int64_t width = c.size_or(kWidth, 256);
+  put_per_layer_embeddings(model, c.size_or(kWidth, 256), n_rows, *model.final_norm);
+}
+
+void put_per_layer_embeddings(StackConfig& stack, std::int64_t width, std::int64_t n_rows, const NormConfig& norm) {
   const auto factor = [](double x) { return static_cast<float>(std::sqrt(x)); };
-  const auto d_model = static_cast<double>(model.d_model);
-  model.per_layer = {n_rows, factor(static_cast<double>(width)), factor(1 / d_model), factor(0.5), *model.final_norm};
-  const PerLayerConfig own{width, find<DenseConfig>(model.blocks.front())->activation};
-  for (BlockConfig& block : model.blocks) block.sublayers.push_back({own, {{}, model.final_norm}});
+  const auto d_model = static_cast<double>(stack.d_model);
+  stack.per_layer = {n_rows, factor(static_cast<double>(width)), factor(1 / d_model), factor(0.5), norm};
+  const PerLayerConfig own{width, find<DenseConfig>(stack.blocks.front())->activation};
+  for (BlockConfig& block : stack.blocks) block.sublayers.push_back({own, {{}, norm}});
 }
 
 }  // namespace vitrine

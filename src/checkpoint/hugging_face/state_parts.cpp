@@ -217,14 +217,17 @@ ModelConfig read_qwen_hybrid(ConfigReader& c, DeltaNetConfig::Projections projec
   keys.rope.fraction = 0.25;
   keys.rope.has_sections = true;
   ModelConfig model = read_decoder(c, keys);
-  c.expect(!c.flag_or("attention_bias", false), "attention_bias", "false");
+  read_attention_bias(c, model);
   c.expect(c.flag_or("attn_output_gate", true), "attn_output_gate", "true");
   for (const char* key :
        {"output_gate_type", "mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"}) {
     c.ignore(key);  // in published files; transformers reads them nowhere
   }
   norm_q_and_k(model, QkNormConfig::Over::head);
-  for (AttentionConfig* attention : every<AttentionConfig>(model.blocks)) attention->out_gate = true;
+  for (AttentionConfig* attention : every<AttentionConfig>(model.blocks)) {
+    attention->out_gate = true;
+    attention->gate_bias = attention->qkv_bias;  // queries and gate are one projection
+  }
   DeltaNetConfig net;
   net.n_heads = 32, net.n_key_heads = 16, net.key_dim = net.value_dim = 128;
   net.projections = projections;

@@ -8,7 +8,8 @@ std::span<const std::string> own_tensor_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = {"head.dense", "head.ln", "head.proj", "unembed"};
     for (const std::string stack : {"", "encoder.", "decoder."}) {
-      for (const char* own : {"embed", "embed_proj", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final"}) {
+      for (const char* own : {"embed", "embed_proj", "pos_embed", "type_embed", "ln_embed", "rel_bias", "ln_final",
+                              "per_layer_embed", "per_layer_proj", "ln_per_layer"}) {
         all.push_back(stack + own);
       }
       const std::string block = (stack.empty() ? "blocks." : stack) + "{l}.";
@@ -35,7 +36,7 @@ std::span<const std::string> own_tensor_names() {
       }
       for (const char* own : {"w_in", "conv", "w_x", "w_dt", "norm", "w_out"}) all.push_back(block + "mixer." + own);
       for (const char* own : {"w_in", "conv", "w_out"}) all.push_back(block + "conv." + own);
-      all.push_back(block + "mlp.router");
+      for (const char* own : {"ple.w_gate", "ple.w_proj", "mlp.router"}) all.push_back(block + own);
       all.push_back(block + "mlp.correction");
       all.push_back(block + "mlp.shared_gate");
     }

@@ -42,8 +42,8 @@ KeyValueRows project_keys_and_values(Pass& p, BlockSite at, const AttentionConfi
   const Exchanged<RowsOfValue> of_rows(p.rows, {at.cross ? Stack::encoder : at.stack});
   const Tensor keys = project(p, at, c, AttentionSite::lora_k, w.wk, rows, x, x.k, shape);
   const Tensor k = p.tap(at(AttentionSite::k), scale(p, c.key_scale, keys));
-  const Tensor v = c.values_are_keys ? row_range(p, keys, 0, keys.rows())
-                                     : project(p, at, c, AttentionSite::lora_v, w.wv, rows, x, x.v, v_shape);
+  const Tensor v =
+      c.values_are_keys ? copy(p, keys) : project(p, at, c, AttentionSite::lora_v, w.wv, rows, x, x.v, v_shape);
   return {k, p.tap(at(AttentionSite::v), scale(p, c.value_scale, v))};
 }
 
@@ -142,7 +142,7 @@ void list_attention(ParamList& list, const std::string& at, const AttentionConfi
     if (has_keys) list.norm(w.k_norm, at + ".k_norm", qk->norm, width_of(*qk, c.n_kv_heads, c.head_dim));
   }
   if (c.sink) list.add(w.sinks, at + ".sinks.weight", Shape{c.n_heads});
-  if (c.out_gate) list.linear(w.w_gate, at + ".w_gate", d_z, d, false);
+  if (c.out_gate) list.linear(w.w_gate, at + ".w_gate", d_z, d, c.gate_bias);
   list.linear(w.wo, at + ".wo", d, d_z, c.out_bias);
 }
 
@@ -187,6 +187,10 @@ void check(std::string_view where, const AttentionConfig& c) {
   }
   check_norm(where, "v_norm", c.v_norm);
   if (c.v_norm && c.v_norm->weight) throw BadInput(where, "expected a v_norm without weight");
+  if (c.values_are_keys && c.width_of_values() != c.head_dim) {
+    throw BadInput(where, "values_are_keys: expected value_dim to be head_dim ({}), got {}", c.head_dim,
+                   c.width_of_values());
+  }
 }
 
 void check(std::string_view where, const CrossAttentionConfig& c) {

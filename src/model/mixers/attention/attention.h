@@ -7,7 +7,7 @@
 //     (norm)     (norm)      │
 //      rope       rope       │                the norm can also follow RoPE
 //        └────── attend ─────┘  ◀──▶ KV cache
-//             z [T, H, dh]              (· sigmoid(x · w_gate), if there is an output gate)
+//             z [T, H, dh]              (· sigmoid(x · w_gate + bias), if there is an output gate)
 //                 wo                     + bias
 //             out [T, d]
 //

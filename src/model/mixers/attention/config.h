@@ -58,7 +58,8 @@ struct AttentionConfig : AttendConfig {
   /// The earlier layer of the stack whose keys and values it reads: it has neither projections to them nor a cache.
   std::optional<std::int64_t> kv_layer{};
   std::optional<QueryScaleConfig> query_scale{};
-  bool out_gate = false;  ///< z is multiplied by sigmoid(x · w_gate) before the output projection.
+  bool out_gate = false;   ///< z is multiplied by sigmoid(x · w_gate) before the output projection.
+  bool gate_bias = false;  ///< w_gate has a bias, if there is an output gate.
 
   Mask mask() const { return {bidirectional ? Mask::Kind::full : Mask::Kind::causal, window, chunked}; }
 
@@ -81,11 +82,12 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"qkv_clip", "q, k and v are clamped to ± this number after their projection"}, c.qkv_clip);
   visit(Field{"qk_norm", "a norm of q and k"}, c.qk_norm);
   visit(Field{"v_norm", "a norm of the values, over each head"}, c.v_norm);
-  visit(Field{"values_are_keys", "values are the projection to the keys, before the norm and RoPE of these", {}, false},
+  visit(Field{"values_are_keys", "values are the projection to the keys, before the norm and RoPE of these"},
         c.values_are_keys);
   visit(Field{"kv_layer", "the earlier layer whose keys and values it reads", {}, false}, c.kv_layer);
   visit(Field{"query_scale", "a factor of the queries that grows with the position"}, c.query_scale);
   visit(Field{"out_gate", "the heads' outputs are multiplied by sigmoid(x · w_gate)"}, c.out_gate);
+  if (c.out_gate) visit(Field{"gate_bias", "bias of w_gate"}, c.gate_bias);
 }
 
 struct CrossAttentionParams : AttentionParams {};
