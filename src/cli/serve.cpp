@@ -29,6 +29,7 @@ struct ServeOptions : Options {
   std::int64_t constraint_memory_mib = 64;
   double round_ms = 250, drain_seconds = 30;
   bool no_prefix_cache = false, no_inspect = false;
+  std::string unknown_fields = "refuse";
 };
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
@@ -125,6 +126,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   }
   model.model = session.checkpoint.model.get();
   model.can_inspect = !o.no_inspect;
+  model.unknown_fields = o.unknown_fields == "ignore" ? UnknownFields::ignore : UnknownFields::refuse;
   model.max_trace_bytes = o.max_trace_mib << 20;
   model.sentences = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);
   return model;
@@ -225,6 +227,9 @@ void add_serve(Command& program) {
   add_number<std::int64_t>(command, "--max-trace", o->max_trace_mib,
                            "MiB of the values that a request may read from the forward (default: 64)", 1, 1 << 20);
   command.add_flag("--no-inspect", o->no_inspect, "Refuse requests that read or change values of the forward");
+  add_choice(command, "--unknown-fields", o->unknown_fields, {"refuse", "ignore"},
+             "What happens to a field of a request that neither vitrine nor OpenAI, vLLM or llama-server has (default: "
+             "refuse)");
   add_number<std::size_t>(command, "--max-connections", o->max_connections,
                           "Open connections; more wait (default: 4096)", 1, 1 << 16);
   add_number<double>(command, "--drain-seconds", o->drain_seconds,

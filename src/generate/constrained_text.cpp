@@ -13,8 +13,10 @@ bool AllowedTokens::contains(std::int32_t id) const {
   return id < text.n_ids() && text.test(id);
 }
 
-AllowedTokens ConstrainedText::allowed(std::int64_t left, std::span<const std::int32_t> stop_ids) {
-  AllowedTokens allowed{matcher_.mask(of_.must_finish ? std::optional(left) : std::nullopt)};
+const AllowedTokens& ConstrainedText::allowed(std::int64_t left, std::span<const std::int32_t> stop_ids) {
+  if (next_ && (next_->left == left || !of_.must_finish)) return next_->tokens;
+  next_.emplace(Next{left, {matcher_.mask(of_.must_finish ? std::optional(left) : std::nullopt)}});
+  AllowedTokens& allowed = next_->tokens;
   allowed.stops = matcher_.is_complete();
   allowed.stop_ids = stop_ids;
   for (const std::int32_t id : stop_ids) {
@@ -47,11 +49,10 @@ std::optional<std::int32_t> ConstrainedText::forced(const AllowedTokens& allowed
 }
 
 std::vector<std::int32_t> ConstrainedText::take_forced(std::int64_t left, std::span<const std::int32_t> stop_ids,
-                                                       std::int64_t most, std::vector<AllowedTokens>& before) {
+                                                       std::int64_t most, std::vector<AllowedTokens>* before) {
   std::vector<std::int32_t> ids;
   while (std::ssize(ids) < most && left - std::ssize(ids) > 1) {
-    AllowedTokens now = allowed(left - std::ssize(ids), stop_ids);
-    const std::optional<std::int32_t> id = forced(now);
+    const std::optional<std::int32_t> id = forced(allowed(left - std::ssize(ids), stop_ids));
     if (!id) break;
     constrain::Matcher after = matcher_;
     after.append(*id);
@@ -61,7 +62,8 @@ std::vector<std::int32_t> ConstrainedText::take_forced(std::int64_t left, std::s
     }
     matcher_ = std::move(after);
     ids.push_back(*id);
-    before.push_back(std::move(now));
+    if (before != nullptr) before->push_back(std::move(next_->tokens));
+    next_.reset();
   }
   ahead_.clear();
   return ids;

@@ -36,14 +36,18 @@ class ConstrainedText {
  public:
   explicit ConstrainedText(const AnswerConstraint& of) : of_(of), matcher_(of.constraint) {}
 
-  /// `left`: how many tokens may still be written. `stop_ids`: any of them ends the text.
-  AllowedTokens allowed(std::int64_t left, std::span<const std::int32_t> stop_ids);
-  void append(std::int32_t id) { matcher_.append(id); }
+  /// `left`: how many tokens may still be written. `stop_ids`: any of them ends the text. Computed once for each token
+  /// of the text and number of tokens left; valid until the next call of a function that is not const.
+  const AllowedTokens& allowed(std::int64_t left, std::span<const std::int32_t> stop_ids);
+  void append(std::int32_t id) {
+    matcher_.append(id);
+    next_.reset();
+  }
   /// The ids that must come next, before the last token of the answer: where only one id may follow, that one; with
   /// fast_forward the tokens of text that must follow. At most `most`, of `left` tokens that may still be written. Each
-  /// has been appended; `before` receives the tokens that were allowed in its place.
+  /// has been appended; `before` receives the tokens that were allowed in its place, unless it is null.
   std::vector<std::int32_t> take_forced(std::int64_t left, std::span<const std::int32_t> stop_ids, std::int64_t most,
-                                        std::vector<AllowedTokens>& before);
+                                        std::vector<AllowedTokens>* before);
   bool is_complete() const { return matcher_.is_complete(); }
   /// It is an answer, and nothing can follow.
   bool must_end() const { return matcher_.must_end(); }
@@ -52,8 +56,15 @@ class ConstrainedText {
   /// The next id that must come, if one must.
   std::optional<std::int32_t> forced(const AllowedTokens& allowed);
 
+  /// What may come next, if `left` tokens may still be written.
+  struct Next {
+    std::int64_t left;
+    AllowedTokens tokens;
+  };
+
   AnswerConstraint of_;
   constrain::Matcher matcher_;
+  std::optional<Next> next_;
   std::deque<std::int32_t> ahead_;  // tokens of text that must follow, not appended yet
 };
 

@@ -133,23 +133,6 @@ AnswerConstraint answer_of(const RequestDefaults& model, const GenerateOptions& 
   return answer;
 }
 
-/// The options of the sampler that are texts.
-void set_texts_of_sampler(const RequestDefaults& model, const GenerateOptions& caller, GenerateRequest& request) {
-  const bool has_breakers = request.sampling.dry_multiplier != 0;
-  if (!has_breakers && caller.banned_strings.empty()) return;
-  if (model.constraints == nullptr) {
-    if (caller.banned_strings.empty() && caller.dry_sequence_breakers.empty()) return;
-    throw BadInput(caller.banned_strings.empty() ? "dry_sequence_breakers" : "banned_strings", "they need a tokenizer");
-  }
-  if (!caller.banned_strings.empty()) {
-    request.banned = std::make_shared<const BannedStrings>(caller.banned_strings, model.constraints->vocabulary());
-  }
-  if (!has_breakers) return;
-  const std::vector<std::string> usual = {"\n", ":", "\"", "*"};
-  request.sampling.dry_breakers = std::make_shared<const DryBreakers>(
-      model.constraints->tokenizer(), caller.dry_sequence_breakers.empty() ? usual : caller.dry_sequence_breakers);
-}
-
 }  // namespace
 
 std::optional<constrain::Source> constraint_of(const GenerateOptions& options) {
@@ -236,8 +219,26 @@ SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefau
   return choice;
 }
 
+SamplerTexts sampler_texts_of(const RequestDefaults& model, const GenerateOptions& caller) {
+  SamplerTexts texts;
+  const bool has_breakers = choose_sampling(caller, model).config.dry_multiplier != 0;
+  if (!has_breakers && caller.banned_strings.empty()) return texts;
+  if (model.constraints == nullptr) {
+    if (caller.banned_strings.empty() && caller.dry_sequence_breakers.empty()) return texts;
+    throw BadInput(caller.banned_strings.empty() ? "dry_sequence_breakers" : "banned_strings", "they need a tokenizer");
+  }
+  if (!caller.banned_strings.empty()) {
+    texts.banned = std::make_shared<const BannedStrings>(caller.banned_strings, model.constraints->vocabulary());
+  }
+  if (!has_breakers) return texts;
+  const std::vector<std::string> usual = {"\n", ":", "\"", "*"};
+  texts.dry_breakers = std::make_shared<const DryBreakers>(
+      model.constraints->tokenizer(), caller.dry_sequence_breakers.empty() ? usual : caller.dry_sequence_breakers);
+  return texts;
+}
+
 GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
-                             std::vector<std::string>* from_checkpoint) {
+                             std::vector<std::string>* from_checkpoint, const SamplerTexts* texts) {
   GenerateRequest request;
   request.rules.forced_first = model.search.forced_first;
   set_texts(model, std::move(ids), caller, request);
@@ -255,7 +256,9 @@ GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int3
   request.n_logprobs = caller.n_logprobs.value_or(0);
   request.sampling.validate();
   request.answer = answer_of(model, caller);
-  set_texts_of_sampler(model, caller, request);
+  const SamplerTexts of_sampler = texts != nullptr ? *texts : sampler_texts_of(model, caller);
+  request.sampling.dry_breakers = of_sampler.dry_breakers;
+  request.banned = of_sampler.banned;
   request.wants_score = model.has_encoder || request.beam.n_beams > 1;
   return request;
 }

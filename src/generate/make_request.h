@@ -37,6 +37,14 @@ std::vector<std::int32_t> decoder_ids(const RequestDefaults& model, const std::s
 /// Throws BadInput if there is none.
 std::int32_t start_id(const RequestDefaults& model);
 
+/// The texts of the sampler's options as it reads them. The sequences of a request share them.
+struct SamplerTexts {
+  std::shared_ptr<const DryBreakers> dry_breakers{};  ///< Null if DRY is off.
+  std::shared_ptr<const BannedStrings> banned{};      ///< Null if there are none.
+};
+/// Throws BadInput for texts without a tokenizer, and for too many of them.
+SamplerTexts sampler_texts_of(const RequestDefaults& model, const GenerateOptions& caller);
+
 /// The constraint that the options name. Throws BadInput for more than one.
 std::optional<constrain::Source> constraint_of(const GenerateOptions& options);
 
@@ -51,10 +59,10 @@ SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefau
 
 /// The request to continue `ids`, or, in an encoder–decoder, to write what follows from `ids`, which the encoder reads:
 /// there the prompt is the start symbol, followed by the prefix. If the caller wants to sample, or sets `beam`, the
-/// checkpoint's beams do not apply. `from_checkpoint` receives the names of the values of SamplingChoice. Throws
-/// BadInput for options that contradict each other or do not fit the model, and
-/// what Constraint throws.
+/// checkpoint's beams do not apply. `from_checkpoint` receives the names of the values of SamplingChoice.
+/// `texts` are those of the same options, if the caller has them. Throws BadInput for options that contradict each
+/// other or do not fit the model, and what Constraint throws.
 GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,
-                             std::vector<std::string>* from_checkpoint = nullptr);
+                             std::vector<std::string>* from_checkpoint = nullptr, const SamplerTexts* texts = nullptr);
 
 }  // namespace vitrine

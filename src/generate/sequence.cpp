@@ -144,11 +144,10 @@ TextSoFar Sequence::text_of(const Branch& branch) const {
           request_.stop_ids, request_.source.empty() ? request_.prompt : request_.source};
 }
 
-TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits,
-                                const std::optional<AllowedTokens>& allowed) const {
+TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed) const {
   if (!wants_logprobs()) return {id, 0, {}};
   TokenReport own{id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
-  if (allowed) own.removed = removed_probability(*allowed, logits);
+  if (allowed != nullptr) own.removed = removed_probability(*allowed, logits);
   return own;
 }
 
@@ -164,12 +163,13 @@ void Sequence::check_answer() const {
 /// Whether the next token is not the model's choice, but the language that the text begins with.
 bool Sequence::is_forced(const Branch& branch) const { return request_.rules.forced_first && branch.ids.size() == 1; }
 
-std::optional<AllowedTokens> Sequence::allowed_after(Branch& branch) const {
-  if (!branch.answer || is_forced(branch)) return std::nullopt;
+/// Null if every token is. Valid until the text grows.
+const AllowedTokens* Sequence::allowed_after(Branch& branch) const {
+  if (!branch.answer || is_forced(branch)) return nullptr;
   const auto n_written = std::ssize(branch.ids) - std::ssize(request_.prompt);
   const std::int64_t n_forced = request_.rules.forced_last ? 1 : 0;
-  return branch.answer->allowed(std::max<std::int64_t>(1, request_.max_tokens - n_written - n_forced),
-                                request_.stop_ids);
+  return &branch.answer->allowed(std::max<std::int64_t>(1, request_.max_tokens - n_written - n_forced),
+                                 request_.stop_ids);
 }
 
 std::int64_t Sequence::first_row() const {
@@ -184,7 +184,7 @@ void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> 
   if (!forced_.empty()) {
     if (position < n_before) return;
     Forced& own = forced_[static_cast<std::size_t>(position - n_before)];
-    own.token = report_of(own.token.id, logits, own.allowed);
+    own.token = report_of(own.token.id, logits, own.allowed ? &*own.allowed : nullptr);
     return;
   }
   if (!request_.wants_prompt_logprobs || position < request_.first_prompt_logprob) return;
@@ -226,7 +226,7 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
   }
   const std::span<float> scores = sampler.scores(logits.size());
   log_softmax(*context_.kernels, logits, scores);
-  if (const std::optional<AllowedTokens> allowed = allowed_after(branch)) exclude_others(*allowed, scores);
+  if (const AllowedTokens* const allowed = allowed_after(branch)) exclude_others(*allowed, scores);
   if (request_.banned != nullptr) request_.banned->exclude(branch.end, scores);
   apply_before_penalty(request_.rules, text_of(branch), scores);
   penalize(penalized(branch.ids, request_.sampling), request_.sampling.repeat_penalty, scores);
@@ -238,14 +238,14 @@ void Sequence::extend(Branch& branch, std::span<const float> logits, Sampler& sa
 }
 
 /// The logits without what the constraint and the rules exclude. `unpenalized` is set if they have been penalized.
-std::span<const float> Sequence::scores_of(const Branch& branch, const std::optional<AllowedTokens>& allowed,
+std::span<const float> Sequence::scores_of(const Branch& branch, const AllowedTokens* allowed,
                                            std::span<const float> logits, Sampler& sampler,
                                            std::optional<SamplingConfig>& unpenalized) const {
   const TextSoFar text = text_of(branch);
-  if (!allowed && request_.banned == nullptr && !applies(request_.rules, text)) return logits;
+  if (allowed == nullptr && request_.banned == nullptr && !applies(request_.rules, text)) return logits;
   const std::span<float> changed = sampler.scores(logits.size());
   std::copy(logits.begin(), logits.end(), changed.begin());
-  if (allowed) exclude_others(*allowed, changed);
+  if (allowed != nullptr) exclude_others(*allowed, changed);
   if (request_.banned != nullptr) request_.banned->exclude(branch.end, changed);
   if (request_.rules.surround_penalty()) {
     apply_before_penalty(request_.rules, text, changed);
@@ -259,7 +259,8 @@ std::span<const float> Sequence::scores_of(const Branch& branch, const std::opti
 
 void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sampler) {
   if (report_forced()) return finish(FinishReason::stop);
-  const std::optional<AllowedTokens> allowed = allowed_after(branch);
+  const AllowedTokens* const allowed = allowed_after(branch);
+  const bool is_constrained = allowed != nullptr;
   std::optional<SamplingConfig> unpenalized;
   const std::span<const float> scores = scores_of(branch, allowed, logits, sampler, unpenalized);
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
@@ -276,13 +277,13 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   }
   report_token(report_of(id, logits, allowed));
   branch.ids.push_back(id);
-  if (allowed) branch.answer->append(id);
+  if (is_constrained) branch.answer->append(id);
   append_text(branch, id);
   if (text_.stopped() || (branch.answer && branch.answer->must_end())) {
     finish(FinishReason::stop);
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
     finish(branch.answer && branch.answer->is_complete() ? FinishReason::stop : FinishReason::length);
-  } else if (allowed) {
+  } else if (is_constrained) {
     take_forced(branch);
   }
 }
@@ -292,10 +293,12 @@ void Sequence::take_forced(Branch& branch) {
   if (request_.wants_score || request_.banned != nullptr || applies(request_.rules, text_of(branch))) return;
   const std::int64_t left = request_.max_tokens - std::ssize(result_.ids);
   std::vector<AllowedTokens> allowed;
-  const std::vector<std::int32_t> ids = branch.answer->take_forced(left, request_.stop_ids, left - 1, allowed);
+  const std::vector<std::int32_t> ids =
+      branch.answer->take_forced(left, request_.stop_ids, left - 1, wants_logprobs() ? &allowed : nullptr);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     branch.ids.push_back(ids[i]);
-    forced_.push_back({{ids[i], 0, {}}, std::move(allowed[i])});
+    Forced& own = forced_.emplace_back(Forced{{ids[i], 0, {}}});
+    if (i < allowed.size()) own.allowed = std::move(allowed[i]);
   }
 }
 

@@ -107,14 +107,12 @@ class Sequence {
   std::int64_t tokenizer_size() const { return tokenizer_ != nullptr ? tokenizer_->vocab_size() : 0; }
   std::string text_of(std::span<const std::int32_t> ids) const;
   bool wants_logprobs() const { return request_.wants_logprobs || request_.n_logprobs > 0; }
-  TokenReport report_of(std::int32_t id, std::span<const float> logits,
-                        const std::optional<AllowedTokens>& allowed = {}) const;
+  TokenReport report_of(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed = nullptr) const;
   void check_answer() const;
   bool is_forced(const Branch& branch) const;
-  std::optional<AllowedTokens> allowed_after(Branch& branch) const;
-  std::span<const float> scores_of(const Branch& branch, const std::optional<AllowedTokens>& allowed,
-                                   std::span<const float> logits, Sampler& sampler,
-                                   std::optional<SamplingConfig>& unpenalized) const;
+  const AllowedTokens* allowed_after(Branch& branch) const;
+  std::span<const float> scores_of(const Branch& branch, const AllowedTokens* allowed, std::span<const float> logits,
+                                   Sampler& sampler, std::optional<SamplingConfig>& unpenalized) const;
   void choose(Branch& branch, std::span<const float> logits, Sampler& sampler);
   void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
   void take_forced(Branch& branch);
@@ -143,7 +141,7 @@ class Sequence {
   /// their rows have been read.
   struct Forced {
     TokenReport token;
-    AllowedTokens allowed;
+    std::optional<AllowedTokens> allowed{};  // if its log-probability is reported
   };
   std::vector<Forced> forced_;
   GenerateResult result_;

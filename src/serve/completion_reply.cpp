@@ -64,9 +64,9 @@ void CompletionReply::add_prompt(const Prompt& prompt, const GenerateResult& res
   for (const TokenReport& token : result.prompt_logprobs) logprobs.add(token);
 }
 
-/// The prompt as text.
-std::string CompletionReply::echo(const Prompt& prompt) const {
-  if (!request_.echoes) return "";
+/// What a choice begins with: the prompt as text, or in a chat the message that it continues.
+std::string CompletionReply::lead(const Prompt& prompt) const {
+  if (!request_.echoes) return request_.lead;
   if (prompt.text || model_.tokenizer == nullptr) return prompt.text.value_or("");
   std::vector<std::int32_t> known = prompt.ids;
   std::erase_if(known, [&](std::int32_t id) { return id >= model_.tokenizer->vocab_size(); });
@@ -110,7 +110,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
         for (const TokenReport& token : result.logprobs) collected.add(token);
         logprobs = collected.take();
       }
-      Json choice = this->choice(choices.size(), echo(prompt) + result.text, std::move(logprobs), result.finish_reason);
+      Json choice = this->choice(choices.size(), lead(prompt) + result.text, std::move(logprobs), result.finish_reason);
       if (request_.reports_ids) choice["vitrine"] = reports(p * best_of + s, result.ids);
       if (request_.returns_ids) choice["token_ids"] = result.ids;
       choices.push_back(std::move(choice));
@@ -124,6 +124,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
                 {"choices", std::move(choices)},
                 {"usage", usage_.to_json()}};
   if (request_.returns_ids && request_.is_chat) whole["prompt_token_ids"] = request_.prompts.front().ids;
+  if (request_.returns_prompt) whole["prompt_text"] = *request_.prompts.front().text;
   return whole;
 }
 
@@ -151,7 +152,7 @@ Json CompletionReply::prompt_chunk(Stream& stream, const SequenceStep& step) {
   const Prompt& prompt = request_.prompt_of(step.id);
   std::string text;
   if (!std::exchange(stream.has_begun, true)) {
-    text = echo(prompt);
+    text = lead(prompt);
     stream.logprobs.emplace(logprobs_of(prompt));
     stream.logprobs->add_first(prompt.ids.front());
   }
@@ -163,7 +164,7 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   const Prompt& prompt = request_.prompt_of(step.id);
   std::string text = std::move(step.text);
   const bool is_first = !std::exchange(stream.has_begun, true);
-  if (is_first && !request_.is_chat) text = echo(prompt) + text;
+  if (is_first) text = lead(prompt) + text;
   Json logprobs;
   for (const TokenReport& token : step.tokens) {
     ++usage_.completion_tokens;
@@ -189,6 +190,7 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   if (returns_prompt && !request_.is_chat) choice["prompt_token_ids"] = prompt.ids;
   Json event = chunk({std::move(choice)});
   if (returns_prompt && request_.is_chat) event["prompt_token_ids"] = prompt.ids;
+  if (is_first && request_.returns_prompt) event["prompt_text"] = *prompt.text;
   return event;
 }
 

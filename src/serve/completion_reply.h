@@ -49,7 +49,7 @@ class CompletionReply {
   Logprobs logprobs_of(const Prompt& prompt) const;
   void count_cached(std::size_t sequence, const GenerateResult& result);
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
-  std::string echo(const Prompt& prompt) const;
+  std::string lead(const Prompt& prompt) const;
   Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;
   Json reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const;
   Json chunk(Json choices) const;

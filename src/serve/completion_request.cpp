@@ -11,14 +11,15 @@
 #include "serve/foreign_fields.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
+#include "serve/sampler_fields.h"
 #include "serve/site_fields.h"
 
 namespace vitrine {
 namespace {
 
 constexpr int kMaxLogprobs = 20;
-constexpr int kMaxChoices = 32;
-constexpr std::size_t kMaxStops = 16;
+constexpr int kMaxChoices = 128;  // OpenAI's
+constexpr std::size_t kMaxStops = 256;
 constexpr std::size_t kMaxBiases = 2048;
 constexpr std::size_t kMaxBadWords = 256, kMaxWordTokens = 64;
 constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's, of a completion
@@ -131,7 +132,7 @@ void read_streaming(RequestFields& fields, CompletionRequest& request) {
   const Json* const options = fields.find("stream_options");
   if (options == nullptr) return;
   if (!request.streams) throw RequestError(kInvalid, "stream_options", "expected \"stream\": true with it");
-  RequestFields own(*options, "stream_options");
+  RequestFields own = fields.of(*options, "stream_options");
   request.streams_usage = own.flag("include_usage").value_or(false);
   request.streams_every_usage = own.flag("continuous_usage_stats").value_or(false) && request.streams_usage;
   own.ignore({"include_obfuscation"});
@@ -150,7 +151,7 @@ void read_silence(RequestFields& fields, CompletionRequest& request) {
 std::optional<SiteFields> read_reports(const ServedModel& model, RequestFields& fields) {
   const Json* const value = fields.find("vitrine");
   if (value == nullptr) return std::nullopt;
-  RequestFields own(*value, "vitrine");
+  RequestFields own = fields.of(*value, "vitrine");
   SiteFields sites = read_sites(model, own);
   own.finish();
   return sites;
@@ -210,6 +211,9 @@ void read_options(const ServedModel& model, std::string_view body, RequestFields
   request.cache_salt = fields.text("cache_salt").value_or("");
   read_biases(model, fields, request);
   read_bad_words(model, fields, request);
+  const std::vector<std::int32_t> others = read_ids_not_allowed(fields, model.vocab_size);
+  request.excluded.insert(request.excluded.end(), others.begin(), others.end());
+  read_samplers(fields, request.given);
   request.max_tokens = max_tokens;
   if (request.given.max_tokens == -1) request.given.max_tokens = model.max_seq_len;
   read_streaming(fields, request);
@@ -217,6 +221,7 @@ void read_options(const ServedModel& model, std::string_view body, RequestFields
   read_choices(fields, request);
   read_constraint(body, fields, request.given);
   compile_constraint(model, request.given);
+  request.texts = sampler_texts_of(model.defaults, request.given);
   read_foreign(fields, request.is_chat ? kOfChat : kOfCompletion);
 }
 
@@ -237,7 +242,7 @@ void read_logprobs(RequestFields& fields, std::optional<int> n, CompletionReques
 
 GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults defaults) const {
   defaults.max_tokens = max_tokens;
-  GenerateRequest request = make_request(defaults, prompt_of(number).ids, given);
+  GenerateRequest request = make_request(defaults, prompt_of(number).ids, given, nullptr, &texts);
   request.sampling.logit_bias = logit_bias;
   request.rules.suppressed.insert(request.rules.suppressed.end(), excluded.begin(), excluded.end());
   request.rules.bad_words.insert(request.rules.bad_words.end(), bad_words.begin(), bad_words.end());
@@ -254,7 +259,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
 
 CompletionRequest parse_completion(const ServedModel& model, std::string_view body, std::uint64_t seed) {
   const Json json = parse_body(body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   CompletionRequest request;
   request.model = read_model_name(model, fields);
   require_generation(model);
@@ -280,7 +285,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
 
 CompletionRequest parse_chat(const ServedModel& model, std::string_view body, std::uint64_t seed) {
   const Json json = parse_body(body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   CompletionRequest request;
   request.is_chat = true;
   request.model = read_model_name(model, fields);
@@ -296,9 +301,14 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
   const std::optional<SiteFields> sites = read_reports(model, fields);
   const RequestedChat chat = read_chat(fields);
+  if (fields.flag("echo").value_or(false)) request.lead = chat.continued;
+  request.returns_prompt = fields.flag("return_prompt_text").value_or(false);
+  const bool adds_special = fields.flag("add_special_tokens").value_or(false);
   fields.finish();
   Prompt prompt;
-  prompt.ids = truncation.apply(format.encode(chat.conversation, chat.how));
+  if (request.returns_prompt || adds_special) prompt.text = format.text(chat.conversation, chat.how);
+  prompt.ids = truncation.apply(adds_special ? model.tokenizer->encode(*prompt.text, SpecialTokens::apply)
+                                             : format.encode(chat.conversation, chat.how));
   check_prompt(model, prompt.ids, "messages");
   request.prompts = {std::move(prompt)};
   if (sites) add_taps(model, *sites, request);

@@ -32,6 +32,7 @@ struct CompletionRequest {
   std::vector<Prompt> prompts;
   int n = 1, best_of = 1;
   GenerateOptions given;
+  SamplerTexts texts;  ///< Of `given`.
   std::vector<std::pair<std::int32_t, double>> logit_bias;
   std::vector<std::int32_t> excluded;                ///< Ids that do not occur,
   std::vector<std::vector<std::int32_t>> bad_words;  ///< and sequences of them.
@@ -39,6 +40,8 @@ struct CompletionRequest {
   std::string cache_salt;         ///< Only requests with the same one share keys and values of prompts.
   std::int64_t max_tokens = 0;    ///< If neither the client nor the checkpoint limits them.
   bool echoes = false;            ///< Choices begin with the prompt.
+  std::string lead;               ///< What the answers of a chat begin with: the message that they continue.
+  bool returns_prompt = false;    ///< The reply has the text of the prompt.
   bool reports_logprobs = false;  ///< As many as given.n_logprobs.
   bool names_ids = false;         ///< Tokens of log-probabilities are "token_id:N".
   bool returns_ids = false;       ///< Choices have token_ids and prompt_token_ids.

@@ -49,7 +49,7 @@ class ConstraintReader {
 void read_response_format(RequestFields& fields, ConstraintReader& reader) {
   const Json* const format = fields.find("response_format");
   if (format == nullptr) return;
-  RequestFields own(*format, "response_format");
+  RequestFields own = fields.of(*format, "response_format");
   const std::string type = own.text("type").value_or("");
   if (type == "json_schema") {
     const Json* const schema = own.find("json_schema");
@@ -57,7 +57,7 @@ void read_response_format(RequestFields& fields, ConstraintReader& reader) {
       own.find("schema") != nullptr ? reader.take_schema(own, "schema", "#/response_format/schema")
                                     : own.fail("json_schema", "expected an object with a schema");
     } else {
-      RequestFields inner(*schema, "response_format.json_schema");
+      RequestFields inner = own.of(*schema, "json_schema");
       inner.ignore({"name", "description", "strict"});
       if (inner.find("schema") == nullptr) inner.fail("schema", "expected a JSON Schema");
       reader.take_schema(inner, "schema", "#/response_format/json_schema/schema");
@@ -77,7 +77,7 @@ void read_response_format(RequestFields& fields, ConstraintReader& reader) {
 void read_structured_outputs(RequestFields& fields, ConstraintReader& reader, GenerateOptions& options) {
   const Json* const outputs = fields.find("structured_outputs");
   if (outputs == nullptr) return;
-  RequestFields own(*outputs, "structured_outputs");
+  RequestFields own = fields.of(*outputs, "structured_outputs");
   reader.take_schema(own, "json", "#/structured_outputs/json");
   reader.take_text(own, "regex", &GenerateOptions::regex);
   reader.take_choice(own, "choice");

@@ -65,8 +65,8 @@ std::optional<bool> read_normalize(RequestFields& fields) {
   if (norm && *norm != -1 && *norm != 2) {
     throw RequestError(kInvalid, "embd_normalize", "expected 2 (Euclidean) or -1 (none), got {}", *norm);
   }
-  const auto normalize = fields.flag("use_activation");
-  return norm ? *norm == 2 : normalize;
+  const auto normalize = fields.flag("use_activation"), old_name = fields.flag("normalize");
+  return norm ? *norm == 2 : normalize ? normalize : old_name;
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest
 
 EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view body) {
   const Json json = parse_body(body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   EmbeddingRequest request;
   request.model = read_model_name(model, fields);
   const std::string format = fields.text("encoding_format").value_or("float");

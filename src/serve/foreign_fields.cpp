@@ -1,6 +1,59 @@
 #include "serve/foreign_fields.h"
 
+#include "generate/options.h"
+
 namespace vitrine {
+
+namespace {
+
+/// What requests for texts read, which changes nothing where no text is made.
+void ignore_fields_of_texts(RequestFields& fields) {
+  for (const OptionRow& row : option_rows()) {
+    if (!row.is_in(kInServer)) continue;
+    fields.ignore({row.field_name()});
+    for (const char* name : row.other_fields) fields.ignore({name});
+  }
+  fields.ignore({"stream",
+                 "stream_options",
+                 "sse_ping_interval",
+                 "n",
+                 "n_cmpl",
+                 "best_of",
+                 "seed",
+                 "stop",
+                 "stop_token_ids",
+                 "ignore_eos",
+                 "include_stop_str_in_output",
+                 "skip_special_tokens",
+                 "echo",
+                 "logprobs",
+                 "top_logprobs",
+                 "n_probs",
+                 "return_tokens_as_token_ids",
+                 "return_token_ids",
+                 "return_prompt_text",
+                 "logit_bias",
+                 "bad_words",
+                 "allowed_token_ids",
+                 "samplers",
+                 "response_format",
+                 "structured_outputs",
+                 "json_schema",
+                 "guided_json",
+                 "guided_regex",
+                 "guided_choice",
+                 "guided_grammar",
+                 "must_finish",
+                 "cache_salt",
+                 "add_special_tokens",
+                 "documents",
+                 "add_generation_prompt",
+                 "continue_final_message",
+                 "chat_template_kwargs",
+                 "reasoning_effort"});
+}
+
+}  // namespace
 
 const std::vector<ForeignField>& foreign_fields() {
   constexpr unsigned kOfText = kOfCompletion | kOfChat, kOfAny = kOfText | kOfVectors | kOfTokens;
@@ -44,12 +97,12 @@ const std::vector<ForeignField>& foreign_fields() {
       {"include_reasoning", kOfText},
       {"guided_decoding_backend", kOfText},
       {"guided_whitespace_pattern", kOfText},
+      {"logits_processors", kOfText, kRefused},
       {"use_beam_search", kOfText, kRefused},
       {"watermarking", kOfText, kRefused},
-      {"allowed_token_ids", kOfText, kRefused},
       {"prompt_logprobs", kOfText, "is not supported: a completion has \"echo\" and \"logprobs\""},
       {"logprob_token_ids", kOfText, kRefused},
-      {"return_prompt_text", kOfText, "is not supported: /apply-template returns the text"},
+      {"return_prompt_text", kOfCompletion},
       {"repetition_detection", kOfText, kRefused},
       {"thinking_token_budget", kOfText, kRefused, {-1}},
       {"kv_transfer_params", kOfText, kRefused},
@@ -57,14 +110,13 @@ const std::vector<ForeignField>& foreign_fields() {
       {"vllm_xargs", kOfText, kRefused},
       {"prompt_embeds", kOfText, kRefused},
       {"chat_template", kOfChat | kOfTokens, "the template is the server's (--template)"},
-      {"echo", kOfChat, kRefused},
-      {"add_special_tokens", kOfChat, "the template writes special tokens"},
       {"cache_salt", kOfVectors},
       {"embed_dtype", kOfVectors, kRefused, {"float32"}},
       {"endianness", kOfVectors, kRefused, {"native", "little"}},
       {"padding", kOfVectors, kRefused, {"do_not_pad"}},
       {"truncation_side", kOfVectors, kRefused, {"right"}},
       {"messages", kOfVectors, "vectors are made of \"input\""},
+      {"additional_data", kOfVectors, kRefused},
       // llama-server
       {"cache_prompt", kOfText},
       {"id_slot", kOfText},
@@ -84,18 +136,36 @@ const std::vector<ForeignField>& foreign_fields() {
       {"speculative.n_min", kOfText},
       {"speculative.p_min", kOfText},
       {"speculative.type", kOfText},
+      {"speculative.ngram_size_n", kOfText},
+      {"speculative.ngram_size_m", kOfText},
+      {"speculative.ngram_min_hits", kOfText},
+      {"slot_id", kOfText},
+      {"chat_format", kOfText},
+      {"chat_parser", kOfText},
+      {"generation_prompt", kOfText},
+      {"reasoning_budget_start_tag", kOfText},
+      {"reasoning_budget_end_tag", kOfText},
+      {"reasoning_budget_end_tags", kOfText},
+      {"reasoning_budget_message", kOfText},
+      {"reasoning_budget_tokens", kOfText, kRefused, {-1}},
+      {"grammar_type", kOfText},
       {"grammar_lazy", kOfText},
       {"grammar_triggers", kOfText},
       {"preserved_tokens", kOfText},
       {"reasoning_format", kOfText, "texts keep their reasoning", {"none", "auto"}},
       {"thinking_budget_tokens", kOfText, kRefused, {-1}},
       {"lora", kOfText, "adapters are the server's (--adapter)"},
-      {"samplers", kOfText, "the order of the sampler's steps is fixed"},
       {"min_keep", kOfText, kRefused, {0, 1}},
       {"n_indent", kOfText, kRefused, {0}},
       {"t_max_predict_ms", kOfText, kRefused, {0, -1}},
       {"t_max_prompt_ms", kOfText, kRefused, {0, -1}},
       {"post_sampling_probs", kOfText, kRefused},
+      {"tfs_z", kOfText, kSampler, {1}},
+      {"penalize_nl", kOfText, kRefused},
+      {"penalty_prompt", kOfText, kRefused},
+      {"system_prompt", kOfText, kRefused},
+      {"image_data", kOfText, kText},
+      {"multimodal_data", kOfText, kText},
       {"mirostat", kOfText, kSampler, {0}},
       {"mirostat_tau", kOfText},
       {"mirostat_eta", kOfText},
@@ -103,6 +173,16 @@ const std::vector<ForeignField>& foreign_fields() {
       {"dynatemp_exponent", kOfText},
       {"adaptive_target", kOfText, kSampler, {-1}},
       {"adaptive_decay", kOfText},
+      // Of a chat, in a completion, and the other way round
+      {"top_logprobs", kOfCompletion},
+      {"chat_template", kOfCompletion},
+      {"chat_template_kwargs", kOfCompletion},
+      {"reasoning_effort", kOfCompletion},
+      {"documents", kOfCompletion},
+      {"add_generation_prompt", kOfCompletion},
+      {"continue_final_message", kOfCompletion},
+      {"messages", kOfCompletion, "/v1/chat/completions has messages; a completion has a \"prompt\""},
+      {"prompt", kOfChat, "/v1/completions has a prompt; a chat has \"messages\""},
       // Messages, and the parts of their content
       {"type", kOfMessage},
       {"id", kOfMessage | kOfPart},
@@ -120,9 +200,13 @@ const std::vector<ForeignField>& foreign_fields() {
 }
 
 void read_foreign(RequestFields& fields, FieldsOf of) {
+  const bool makes_no_text = of == kOfVectors || of == kOfTokens;
+  if (makes_no_text) ignore_fields_of_texts(fields);
   for (const ForeignField& field : foreign_fields()) {
-    if ((field.in & of) == 0) continue;
-    if (field.refusal.empty()) {
+    const bool is_of_text = (field.in & (kOfCompletion | kOfChat)) != 0;
+    if ((field.in & of) == 0) {
+      if (makes_no_text && is_of_text) fields.ignore({field.name});
+    } else if (field.refusal.empty()) {
       fields.ignore({field.name});
     } else {
       fields.refuse(field.name, field.refusal, field.off);

@@ -28,7 +28,8 @@ struct ForeignField {
 
 const std::vector<ForeignField>& foreign_fields();
 
-/// Accepts or refuses the foreign fields of an object. Throws RequestError.
+/// Accepts or refuses the foreign fields of an object; where no text is made, it also accepts all fields of requests
+/// for texts. Throws RequestError.
 void read_foreign(RequestFields& fields, FieldsOf of);
 
 }  // namespace vitrine

@@ -31,36 +31,35 @@ Prompt prompt_of(const ServedModel& model, const Json& value, const std::string&
 }
 
 /// The text of a part of a message's content, under the names that OpenAI's interfaces have for it.
-std::string text_of_part(const Json& json, const std::string& where) {
+std::string text_of_part(const Json& json, const RequestFields& message, const std::string& name) {
   if (json.is_string()) return json.get<std::string>();
-  RequestFields part(json, where);
+  RequestFields part = message.of(json, name);
   const std::string type = part.text("type").value_or("");
   if (type != "text" && type != "input_text" && type != "output_text" && type != "refusal") {
     throw RequestError(kInvalid, part.name_of("type"), "expected \"text\", got \"{}\": the model reads text only",
                        type);
   }
-  const char* const name = type == "refusal" ? "refusal" : "text";
-  const auto text = part.text(name);
-  if (!text) throw RequestError(kInvalid, part.name_of(name), "expected a string, got none");
+  const char* const field = type == "refusal" ? "refusal" : "text";
+  const auto text = part.text(field);
+  if (!text) throw RequestError(kInvalid, part.name_of(field), "expected a string, got none");
   read_foreign(part, kOfPart);
   part.finish();
   return *text;
 }
 
 /// The text of a message's content: a string, or parts.
-std::string text_of(const Json& content, const std::string& where) {
+std::string text_of(const Json& content, const RequestFields& message) {
   if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) throw wrong_type(where, "a string or a list of parts", content);
+  if (!content.is_array()) throw wrong_type(message.name_of("content"), "a string or a list of parts", content);
   std::string text;
   for (std::size_t i = 0; i < content.size(); ++i) {
-    text += (i > 0 ? "\n" : "") + text_of_part(content[i], fmt::format("{}[{}]", where, i));
+    text += (i > 0 ? "\n" : "") + text_of_part(content[i], message, fmt::format("content[{}]", i));
   }
   return text;
 }
 
 /// A call of a tool: its name, and its arguments as text or as an object.
-OrderedJson function_of(const Json& json, const std::string& where) {
-  RequestFields fields(json, where);
+OrderedJson function_of(RequestFields fields) {
   const auto name = fields.text("name");
   if (!name) throw RequestError(kInvalid, fields.name_of("name"), "expected a string, got none");
   OrderedJson function = {{"name", *name}};
@@ -74,14 +73,14 @@ OrderedJson function_of(const Json& json, const std::string& where) {
   return function;
 }
 
-OrderedJson calls_of(const Json& list, const std::string& where) {
-  if (!list.is_array()) throw wrong_type(where, "a list of calls", list);
+OrderedJson calls_of(const Json& list, const RequestFields& message) {
+  if (!list.is_array()) throw wrong_type(message.name_of("tool_calls"), "a list of calls", list);
   OrderedJson calls = OrderedJson::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
-    RequestFields fields(list[i], fmt::format("{}[{}]", where, i));
+    RequestFields fields = message.of(list[i], fmt::format("tool_calls[{}]", i));
     const Json* const function = fields.find("function");
     if (function == nullptr) throw RequestError(kInvalid, fields.name_of("function"), "expected an object, got none");
-    OrderedJson call = {{"function", function_of(*function, fields.name_of("function"))}};
+    OrderedJson call = {{"function", function_of(fields.of(*function, "function"))}};
     if (const auto id = fields.text("id")) call["id"] = *id;
     fields.ignore({"type", "index", "extra_content"});
     fields.finish();
@@ -90,21 +89,19 @@ OrderedJson calls_of(const Json& list, const std::string& where) {
   return calls;
 }
 
-OrderedJson message_of(const Json& json, const std::string& where) {
-  RequestFields fields(json, where);
+OrderedJson message_of(RequestFields fields) {
   const auto role = fields.text("role");
   if (!role) throw RequestError(kInvalid, fields.name_of("role"), "expected a string, got none");
   OrderedJson message = {{"role", *role}};
-  if (const Json* const content = fields.find("content"))
-    message["content"] = text_of(*content, fields.name_of("content"));
+  if (const Json* const content = fields.find("content")) message["content"] = text_of(*content, fields);
   for (const char* name : {"name", "reasoning_content", "reasoning", "thinking", "tool_call_id"}) {
     if (const auto text = fields.text(name)) message[name] = *text;
   }
   if (const Json* const calls = fields.find("tool_calls")) {
-    message["tool_calls"] = calls_of(*calls, fields.name_of("tool_calls"));
+    message["tool_calls"] = calls_of(*calls, fields);
   }
   if (const Json* const function = fields.find("function_call")) {
-    message["function_call"] = function_of(*function, fields.name_of("function_call"));
+    message["function_call"] = function_of(fields.of(*function, "function_call"));
   }
   // A refusal is what the assistant said.
   if (const auto refusal = fields.text("refusal"); refusal && message.value("content", "").empty()) {
@@ -115,7 +112,7 @@ OrderedJson message_of(const Json& json, const std::string& where) {
   return message;
 }
 
-ChatHistory read_messages(RequestFields& fields) {
+OrderedJson read_messages(RequestFields& fields) {
   const Json* const list = fields.find("messages");
   if (list == nullptr || !list->is_array() || list->empty()) {
     throw RequestError(kInvalid, "messages", "expected a list of at least one message");
@@ -125,9 +122,9 @@ ChatHistory read_messages(RequestFields& fields) {
   }
   OrderedJson messages = OrderedJson::array();
   for (std::size_t i = 0; i < list->size(); ++i) {
-    messages.push_back(message_of((*list)[i], fmt::format("messages[{}]", i)));
+    messages.push_back(message_of(fields.of((*list)[i], fmt::format("messages[{}]", i))));
   }
-  return ChatHistory::parse(messages.dump(), "messages");
+  return messages;
 }
 
 /// The variables of the template that a request sets. A template that does not read one ignores it.
@@ -248,7 +245,11 @@ RequestedChat read_chat(RequestFields& fields) {
   if (const Json* const documents = fields.find("documents")) {
     chat.how.documents = TemplateData::parse(json_text(*documents), "documents");
   }
-  chat.conversation = read_messages(fields);
+  const OrderedJson messages = read_messages(fields);
+  const OrderedJson& last = messages.back();
+  const bool is_same_role = !chat.how.asks_for_answer || last["role"] == "assistant";
+  if (is_same_role && last.contains("content")) chat.continued = last["content"].get<std::string>();
+  chat.conversation = ChatHistory::parse(messages.dump(), "messages");
   return chat;
 }
 

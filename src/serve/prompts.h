@@ -41,6 +41,7 @@ std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields
 struct RequestedChat {
   ChatHistory conversation;
   ChatRendering how;
+  std::string continued;  ///< The content of the last message, if the answer is of the same role.
 };
 /// The fields `messages`, whose parts of texts are joined by line breaks, `add_generation_prompt`,
 /// `continue_final_message`, `chat_template_kwargs`, `reasoning_effort` and `documents`. Throws RequestError.

@@ -49,8 +49,8 @@ RequestError wrong_type(const std::string& name, std::string_view expected, cons
   return {kInvalid, name, "expected {}, got {}", expected, shown(value)};
 }
 
-RequestFields::RequestFields(const Json& object, std::string path)
-    : ObjectFields(object, "unknown field"), path_(std::move(path)) {
+RequestFields::RequestFields(const Json& object, std::string path, UnknownFields unknown)
+    : ObjectFields(object, "unknown field"), path_(std::move(path)), unknown_(unknown) {
   if (!object.is_object()) throw wrong_type(path_.empty() ? "request" : path_, "an object", object);
 }
 

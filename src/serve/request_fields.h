@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <string>
 
@@ -74,11 +75,23 @@ std::string json_text(const Json& value);
 /// Parses the body of a request. Throws RequestError for what parse_json() rejects, and for a value that is no object.
 Json parse_body(std::string_view body);
 
+/// What happens to a field whose name is known to nobody.
+enum class UnknownFields : std::uint8_t { refuse, ignore };
+
 /// Errors are RequestErrors that name the field.
 class RequestFields : public ObjectFields {
  public:
   /// `path` is the name of the object in errors, such as "stream_options"; "": the request itself.
-  explicit RequestFields(const Json& object, std::string path = "");
+  explicit RequestFields(const Json& object, std::string path = "", UnknownFields unknown = UnknownFields::refuse);
+  /// The fields of the object that is the value of a field.
+  RequestFields of(const Json& object, std::string_view name) const {
+    return RequestFields(object, name_of(name), unknown_);
+  }
+
+  /// Throws for a field that none of these functions has named, with the nearest name, unless such fields are ignored.
+  void finish() const {
+    if (unknown_ == UnknownFields::refuse) ObjectFields::finish();
+  }
 
   /// Refuses a field that has a value other than null, false, an empty text, list or object, or one of `off`.
   void refuse(std::string_view name, std::string_view why, const std::vector<Json>& off = {});
@@ -92,6 +105,7 @@ class RequestFields : public ObjectFields {
   std::exception_ptr error_of(std::string_view name, const std::string& message) const override;
 
   std::string path_;
+  UnknownFields unknown_;
 };
 
 /// The error for a value of the wrong type.

@@ -130,6 +130,7 @@ AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   const bool needs_key = (route == nullptr || route->needs_key) && !is_preflight;
   if (!rules.keys.empty() && needs_key) admitted.client = client_of(rules, head.authorization);
   check_source(head, rules);
+  if (route == nullptr && asks_methods(head) && head.path == "*") return admitted;  // of the server (RFC 9110, 9.3.7)
   if (route == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);
   const bool is_head = head.method == "HEAD" && route->method == "GET";
   if (head.method != route->method && !is_head && !asks_methods(head)) {
@@ -189,6 +190,7 @@ std::vector<std::pair<std::string, std::string>> cors_fields(const RequestHead& 
 
 std::string methods_of(std::string_view path) {
   const Route* const route = find_route(path);
+  if (path == "*") return "GET, HEAD, POST, OPTIONS";
   if (route == nullptr) return "";
   return route->method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route->method) + ", OPTIONS";
 }

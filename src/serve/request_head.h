@@ -68,7 +68,7 @@ bool allows_origin(const AccessRules& rules, std::string_view origin);
 /// The fields of a response by which a browser lets a page read it (Fetch standard, CORS protocol).
 std::vector<std::pair<std::string, std::string>> cors_fields(const RequestHead& head, const AccessRules& rules);
 
-/// The methods that a path has, such as "GET, HEAD, OPTIONS"; "" for an unknown path.
+/// The methods that a path has, such as "GET, HEAD, OPTIONS"; "*" is the whole server; "" for an unknown path.
 std::string methods_of(std::string_view path);
 
 /// The keys of a file, one a line; empty lines do not count. Throws BadInput if there is none or if one has characters

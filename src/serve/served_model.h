@@ -9,6 +9,7 @@
 #include "chat/chat_format.h"
 #include "checkpoint/hugging_face/sentence_transformers.h"
 #include "generate/make_request.h"
+#include "serve/request_fields.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -27,6 +28,7 @@ struct ServedModel {
   std::vector<std::int32_t> chat_stop_ids;  ///< Any of them ends an answer.
   bool can_generate = true;                 ///< Otherwise it only makes vectors of texts.
   SentenceConfig sentences;                 ///< How texts become vectors.
+  UnknownFields unknown_fields = UnknownFields::refuse;
   bool can_inspect = true;                  ///< Requests may read and change values of the forward.
   std::int64_t max_trace_bytes = 64 << 20;  ///< Of the values that a request reads.
 };

@@ -124,7 +124,7 @@ std::string TraceRequest::file() const {
 
 TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   const Json json = parse_body(body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   read_model_name(model, fields);
   require_generation(model);
   SiteFields sites = read_sites(model, fields);

@@ -70,7 +70,7 @@ Json one_model(const ServedModel& model, const RouteRequest& request) {
 
 Json tokenize(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   read_model_name(model, fields);
   const bool names_strings = fields.flag("return_token_strs").value_or(false);
   const bool has_pieces = fields.flag("with_pieces").value_or(false);
@@ -86,7 +86,7 @@ Json tokenize(const ServedModel& model, const RouteRequest& request) {
 
 Json detokenize(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   read_model_name(model, fields);
   const Json* const tokens = fields.find("tokens");
   read_foreign(fields, kOfTokens);
@@ -122,7 +122,7 @@ Json tokenizer_info(const ServedModel& model, const RouteRequest&) {
 
 Json apply_template(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
-  RequestFields fields(json);
+  RequestFields fields(json, "", model.unknown_fields);
   read_model_name(model, fields);
   const ChatFormat& format = chat_of(model);
   const RequestedChat chat = read_chat(fields);

@@ -117,6 +117,27 @@ TEST_F(Constrained, ForcedTextIsReadInOneRound) {
   EXPECT_LE(found.ids.size(), own.size() + 4) << found.text;
 }
 
+/// The mask after a token is computed once, also by the search for text that must follow.
+TEST_F(Constrained, TheNextTokensAreComputedOnce) {
+  const std::vector<std::int32_t> stops;
+  ConstrainedText text({cache_->get({Source::Kind::regex, "abc[x-z]+"}), true});
+  EXPECT_FALSE(text.take_forced(20, stops, 0, nullptr).size());
+  const AllowedTokens& first = text.allowed(20, stops);
+  const std::uint64_t* const mask = first.text.words().data();
+  const std::int32_t id = first.text.first();
+  EXPECT_EQ(text.allowed(20, stops).text.words().data(), mask);
+  EXPECT_NE(text.allowed(19, stops).text.words().data(), mask) << "fewer tokens are left";
+  text.append(id);
+  std::vector<AllowedTokens> before;
+  const std::vector<std::int32_t> forced = text.take_forced(19, stops, 10, &before);
+  EXPECT_EQ(before.size(), forced.size());
+  const AllowedTokens next = text.allowed(19 - std::ssize(forced), stops);
+  ConstrainedText again({cache_->get({Source::Kind::regex, "abc[x-z]+"}), true});
+  again.append(id);
+  for (const std::int32_t own : forced) again.append(own);
+  EXPECT_TRUE(std::ranges::equal(next.text.words(), again.allowed(19 - std::ssize(forced), stops).text.words()));
+}
+
 TEST_F(Constrained, ManyAtOnceHaveTheirOwnAnswers) {
   std::vector<GenerateRequest> requests;
   for (std::uint64_t i = 0; i < 12; ++i) {

@@ -6,27 +6,7 @@
 namespace vitrine::test {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
-
-class ConstraintFields : public ServedModelTest {
- protected:
-  CompletionRequest completion(const std::string& fields, const std::string& prompt = R"("Once upon")") const {
-    return parse_completion(model_, R"({"prompt": )" + prompt + (fields.empty() ? "" : ", " + fields) + "}", 99);
-  }
-  CompletionRequest chat(const std::string& fields,
-                         const std::string& messages = R"([{"role": "user", "content": "Hi"}])") const {
-    return parse_chat(model_, R"({"messages": )" + messages + (fields.empty() ? "" : ", " + fields) + "}", 99);
-  }
-  void expect_completion_error(const std::string& fields, const std::string& param,
-                               const std::string& part = "") const {
-    SCOPED_TRACE(fields);
-    expect_refusal([&] { completion(fields); }, 400, param, {part});
-  }
-  void expect_chat_error(const std::string& fields, const std::string& param, const std::string& part = "") const {
-    SCOPED_TRACE(fields);
-    expect_refusal([&] { chat(fields); }, 400, param, {part});
-  }
-};
+class ConstraintFields : public RequestTest {};
 
 /// A constraint under the names of OpenAI, vLLM and llama-server; members of a schema keep their order.
 TEST_F(ConstraintFields, ConstraintsOfEveryServer) {

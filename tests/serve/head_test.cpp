@@ -60,6 +60,12 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(methods_of("/v1/completions"), "POST, OPTIONS");
   EXPECT_EQ(methods_of("/v1/models"), "GET, HEAD, OPTIONS");
   EXPECT_EQ(methods_of("/nothing"), "");
+  RequestHead server = get("*");
+  server.method = "OPTIONS";
+  EXPECT_EQ(status_of(server), 200) << "RFC 9110, 9.3.7: the server as a whole";
+  EXPECT_EQ(methods_of("*"), "GET, HEAD, POST, OPTIONS");
+  server.path = "/nothing";
+  EXPECT_EQ(status_of(server), 404);
 }
 
 TEST(RequestHead, TargetsArePathsOrUrls) {

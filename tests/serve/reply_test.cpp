@@ -62,6 +62,28 @@ TEST_F(Replies, AChat) {
   EXPECT_EQ(choice["vitrine"]["prompt_ids"], Json(request.prompts[0].ids));
 }
 
+TEST_F(Replies, AnAnswerCanBeginWithTheMessageThatItContinues) {
+  const std::string body =
+      R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well, "}], "echo": true,
+          "return_prompt_text": true, "continue_final_message": true)";
+  const std::string prompt = "user: Hi\nassistant: Well, ";
+  const Json reply = whole(parse_chat(model_, body + "}", 1), {result("Hello")});
+  EXPECT_EQ(reply["choices"][0]["message"]["content"], "Well, Hello");
+  EXPECT_EQ(reply["prompt_text"], prompt);
+  const CompletionRequest streamed = parse_chat(model_, body + R"(, "stream": true})", 1);
+  CompletionReply stream(model_, streamed, "1", 5);
+  std::string text;
+  for (const char* own : {"Hel", "lo"}) {
+    SequenceStep step;
+    step.tokens = {report(5)};
+    step.text = own;
+    const Json event = stream.chunks(step).front();
+    EXPECT_EQ(event.value("prompt_text", ""), text.empty() ? prompt : "");
+    text += event["choices"][0]["delta"]["content"].get<std::string>();
+  }
+  EXPECT_EQ(text, "Well, Hello");
+}
+
 TEST_F(Replies, IdsAreReturned) {
   const Ids ids = ids_of("Hello", SpecialTokens::none);
   const CompletionRequest text = completion(R"("return_token_ids": true, "logprobs": 0,

@@ -50,6 +50,15 @@ TEST_F(Routes, TextBecomesTokensAndBack) {
   EXPECT_EQ(reply("/tokenize", {{"prompt", "a cat"}, {"return_token_strs", true}})["token_strs"].size(),
             tokens["count"]);
   const Json messages = Json::parse(R"([{"role": "user", "content": "Hi"}])");
+  for (const char* path : {"/tokenize", "/apply-template"}) {
+    Json whole = Json::parse(R"({"model": "alias", "temperature": 0.5, "max_tokens": 5, "stream": true, "n": 2,
+        "stream_options": {"include_usage": true}, "top_p": 1, "stop": ["x"], "seed": 1, "logprobs": true,
+        "top_logprobs": 2, "user": "u", "cache_prompt": true, "samplers": ["top_k"], "reasoning_format": "none"})");
+    whole["messages"] = messages;
+    EXPECT_EQ(reply(path, whole), reply(path, {{"messages", messages}})) << "fields of a chat that change no prompt";
+    expect_refusal([&] { reply(path, {{"messages", messages}, {"tools", {{{"type", "function"}}}}}); }, 400, "tools");
+    expect_refusal([&] { reply(path, {{"messages", messages}, {"temprature", 1}}); }, 400, "temprature");
+  }
   EXPECT_EQ(reply("/tokenize", {{"messages", messages}})["tokens"],
             Json(ids_of("user: Hi\nassistant:", SpecialTokens::none)));
   expect_refusal([&] { reply("/tokenize"); }, 400, "prompt");

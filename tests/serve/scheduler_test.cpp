@@ -248,15 +248,18 @@ TEST_P(ScarceMemory, TheYoungestSequencesGiveWay) {
 
 INSTANTIATE_TEST_SUITE_P(Prefixes, ScarceMemory, testing::Bool());
 
-/// A key with many sequences does not delay another key by more than one sequence.
-TEST_F(Scheduling, KeysTakeTurns) {
+/// A request with many sequences does not delay one of another key by more than one sequence, nor, without keys, one of
+/// another connection, each of which has one request at a time.
+class Turns : public Scheduling, public testing::WithParamInterface<std::size_t> {};
+
+TEST_P(Turns, AreTakenByKeysAndConnections) {
   is_held_ = true;
   start({.max_sequences = 2, .max_queue = 100});
   std::vector<GenerateRequest> many;
   for (std::size_t i = 0; i < 40; ++i) many.push_back(request(i, 12));
   const auto flood = job(std::move(many), true, 0);
   std::optional<std::size_t> n_before;  // steps of the flood before the first one of the other job
-  const auto other = std::make_shared<Job>(1, std::vector{request(1, 12)}, true, [&] {
+  const auto other = std::make_shared<Job>(GetParam(), std::vector{request(1, 12)}, true, [&] {
     if (!n_before) n_before = flood->n_steps();
   });
   scheduler_->submit(flood);
@@ -268,6 +271,8 @@ TEST_F(Scheduling, KeysTakeTurns) {
   scheduler_->wake();
   wait_until([&] { return metrics_.running == 0; });
 }
+
+INSTANTIATE_TEST_SUITE_P(OtherKeyOrTheSame, Turns, testing::Values(1, 0));
 
 TEST_F(Scheduling, VectorsAreComputedInRounds) {
   start({.max_sequences = 5, .max_queue = 100, .round_seconds = 1e-6}, "gemma3");  // a row of a prompt in each round

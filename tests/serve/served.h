@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/completion_request.h"
 #include "serve/request_fields.h"
 #include "serve/served_model.h"
 #include "support/data.h"
@@ -55,6 +56,27 @@ class ServedModelTest : public testing::Test {
   const std::unique_ptr<const Tokenizer> tokenizer_;
   std::optional<ChatFormat> chat_;
   ServedModel model_;
+};
+
+/// Requests for texts with fields in addition to the prompt or the messages.
+class RequestTest : public ServedModelTest {
+ protected:
+  CompletionRequest completion(const std::string& fields, const std::string& prompt = R"("Once upon")") const {
+    return parse_completion(model_, R"({"prompt": )" + prompt + (fields.empty() ? "" : ", " + fields) + "}", 99);
+  }
+  CompletionRequest chat(const std::string& fields,
+                         const std::string& messages = R"([{"role": "user", "content": "Hi"}])") const {
+    return parse_chat(model_, R"({"messages": )" + messages + (fields.empty() ? "" : ", " + fields) + "}", 99);
+  }
+  void expect_completion_error(const std::string& fields, const std::string& param,
+                               const std::string& part = "") const {
+    SCOPED_TRACE(fields);
+    expect_refusal([&] { completion(fields); }, 400, param, {part});
+  }
+  void expect_chat_error(const std::string& fields, const std::string& param, const std::string& part = "") const {
+    SCOPED_TRACE(fields);
+    expect_refusal([&] { chat(fields); }, 400, param, {part});
+  }
 };
 
 }  // namespace vitrine::test
