@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMaxLogprobs = 20;
 constexpr int kMaxChoices = 128;  // OpenAI's
-constexpr std::size_t kMaxStops = 256;
+constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxBiases = 2048;
 constexpr std::size_t kMaxBadWords = 256, kMaxWordTokens = 64;
 constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's, of a completion
