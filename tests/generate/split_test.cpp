@@ -125,6 +125,9 @@ constexpr const char* kFamilies[] = {"gpt2",
                                      "deepseek_v2",
                                      "gemma4_moe"};
 constexpr const char* kFamiliesWithSharedKeys[] = {"gemma4", "gemma3n"};
+constexpr const char* kFamiliesWithStates[] = {"mamba",       "mamba2",     "jamba",    "granitemoehybrid",
+                                               "nemotron_h",  "falcon_h1",  "lfm2_moe", "qwen3_next",
+                                               "olmo_hybrid", "kimi_linear"};
 constexpr const char* kFamiliesWithEncoders[] = {
     "masked/bert_pretraining", "masked/distilbert", "pairs/bart", "pairs/t5", "pairs/mt5", "pairs/marian_two"};
 
@@ -160,6 +163,26 @@ TYPED_TEST(Ranked, OfLayersThatReadMoreThanTheStream) {
       }
     } else {
       run_local_ranks(2, [&](Ranks& ranks) { EXPECT_THROW(TypeParam(ranks, model), Error); });
+    }
+  }
+}
+
+/// Each rank keeps the states of its layers; rows of a state are not divided among ranks.
+TYPED_TEST(Ranked, OfLayersWithStates) {
+  for (const char* const name : kFamiliesWithStates) {
+    SCOPED_TRACE(name);
+    const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
+    if constexpr (std::is_same_v<TypeParam, PipelineParallelModel>) {
+      for (const KvTypes kv : {KvTypes(), KvTypes{KvType::int8, KvType::int4}}) {
+        expect_bits_of_one_process<TypeParam>({model, kv});
+      }
+    } else {
+      try {
+        run_local_ranks(2, [&](Ranks& ranks) { TypeParam(ranks, model); });
+        ADD_FAILURE();
+      } catch (const Unsupported& e) {
+        EXPECT_THAT(e.what(), testing::ContainsRegex("--split heads: .* is not divided by heads: use --split layers"));
+      }
     }
   }
 }
@@ -260,6 +283,9 @@ void trace(const Model& model, const std::vector<std::int32_t>& text, Taps& taps
 TYPED_TEST(Ranked, ShowsTheTapsOfRankZeroTheValuesOfOneProcess) {
   std::vector<std::string> names(std::begin(kFamilies), std::end(kFamilies));
   names.insert(names.end(), std::begin(kFamiliesWithEncoders), std::end(kFamiliesWithEncoders));
+  if (std::is_same_v<TypeParam, PipelineParallelModel>) {
+    names.insert(names.end(), std::begin(kFamiliesWithStates), std::end(kFamiliesWithStates));
+  }
   for (const std::string& name : names) {
     const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
     const std::vector<std::int32_t> text = some_ids(*model, 7);

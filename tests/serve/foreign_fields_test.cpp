@@ -29,7 +29,7 @@ TEST_F(ForeignFields, UnknownFieldsAreIgnoredIfTheServerIgnoresThem) {
   expect_completion_error(R"("mirostat": 2)", "mirostat", "sampler");
   expect_completion_error(R"("temperature": "hot")", "temperature");
   expect_refusal([&] { chat("", R"([{"role": "user", "content": "x", "tool_calls": [{}]}])"); }, 400,
-                 "messages[0].tool_calls");
+                 "messages[0].tool_calls[0].function");
 }
 
 /// llama-server's list of the steps to take.
