@@ -24,11 +24,14 @@ std::optional<std::size_t> block_of(std::string_view name, Stack stack) {
 
 /// What a rank writes to rank 0 before a value of its blocks that the taps want, and after the last one.
 struct Announcement {
+  enum class Of : std::uint8_t { value, step, steps };
   std::size_t site = 0;  ///< number_of(): a Site has addresses of this process.
   int layer = -1, segment = -1, expert = SiteId::kNoExpert;
   Stack stack = Stack::only;
   bool cross = false;
-  int n_sizes = 0;  ///< Of the shape; 0: there is no further value.
+  Of of = Of::value;
+  std::int64_t first = 0, count = 0;  ///< The elements of a step.
+  int n_sizes = 0;                    ///< Of the shape; 0: there is no further value.
   std::array<std::int64_t, Shape::kMaxRank> sizes{};
 
   Announcement() = default;
@@ -174,15 +177,57 @@ Tensor PipelineParallelModel::visit(Pass& p, const SiteId& id, const Tensor& val
   return changed;
 }
 
+/// Rank 0 has the rows of a value up to the current step, so that its taps see it as those of one process do.
+void PipelineParallelModel::visit_step(Pass& p, const SiteId& id, const Tensor& value, std::int64_t first,
+                                       std::int64_t count) {
+  if (ranks_.is_first() || id.layer < 0) return p.taps->visit_step(p, id, value, first, count, {});
+  Announcement next(id, value.shape);
+  next.of = Announcement::Of::step;
+  next.first = first, next.count = count;
+  const Tensor step{value.data + first, {count}};
+  ranks_.wait(ranks_.send(0, bytes_of_object(next), Channel::weights));
+  ranks_.wait(ranks_.send(0, bytes_of_values(step), Channel::weights));
+  ranks_.wait(ranks_.receive(0, bytes_of_values(step), Channel::weights));
+}
+
+void PipelineParallelModel::visit_steps(Pass& p, const SiteId& id, const Tensor& value) {
+  if (ranks_.is_first() || id.layer < 0) return p.taps->visit_steps(p, id, value);
+  Announcement next(id, value.shape);
+  next.of = Announcement::Of::steps;
+  Tickets tickets = ranks_.send(0, bytes_of_object(next), Channel::weights);
+  append(tickets, ranks_.send(0, bytes_of_values(value), Channel::weights));
+  ranks_.wait(tickets);
+}
+
+/// On rank 0: the other end of visit_step().
+void PipelineParallelModel::show_step_of(int rank, Pass& p, const SiteId& id, const Shape& shape, std::int64_t first,
+                                         std::int64_t count) {
+  if (stepped_.size() != static_cast<std::size_t>(shape.count())) {
+    stepped_.assign(static_cast<std::size_t>(shape.count()), 0.0f);
+  }
+  const Tensor value{stepped_.data(), shape}, own{stepped_.data() + first, {count}};
+  ranks_.wait(ranks_.receive(rank, bytes_of_values(own), Channel::weights));
+  p.taps->visit_step(p, id, value, first, count, {});
+  ranks_.wait(ranks_.send(rank, bytes_of_values(own), Channel::weights));
+}
+
 /// On rank 0: the other end of visit().
 void PipelineParallelModel::show_values_of(int rank, Pass& p) {
   while (true) {
     Announcement next;
     ranks_.wait(ranks_.receive(rank, bytes_of_object(next), Channel::weights));
     if (next.n_sizes == 0) return;
+    if (next.of == Announcement::Of::step) {
+      show_step_of(rank, p, next.id(), next.shape(), next.first, next.count);
+      continue;
+    }
     const ArenaScope scope(p.arena);
     const Tensor value = p.tensor(next.shape());
     ranks_.wait(ranks_.receive(rank, bytes_of_values(value), Channel::weights));
+    if (next.of == Announcement::Of::steps) {
+      p.taps->visit_steps(p, next.id(), value);
+      continue;
+    }
     const Tensor result = p.taps->visit(p, next.id(), value);
     bool is_changed = result.data != value.data;
     Tickets tickets = ranks_.send(rank, bytes_of_object(is_changed), Channel::weights);

@@ -30,6 +30,8 @@ class PipelineParallelModel : public DistributedModel {
   void send(Pass& p, const Tensor& stream) override;
   void share(const Tensor& rows) override;
   Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override;
+  void visit_step(Pass& p, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count) override;
+  void visit_steps(Pass& p, const SiteId& id, const Tensor& value) override;
 
  private:
   int bound_of(Stack stack, int n) const {
@@ -37,9 +39,11 @@ class PipelineParallelModel : public DistributedModel {
   }
   std::vector<int> divide(const Model& model, Stack stack) const;
   void show_values_of(int rank, Pass& p);
+  void show_step_of(int rank, Pass& p, const SiteId& id, const Shape& shape, std::int64_t first, std::int64_t count);
 
   std::vector<int> bounds_, encoder_bounds_;                    // of the model's own stack, and of its encoder
   std::deque<std::pair<std::vector<float>, Tickets>> sending_;  // streams under way
+  std::vector<float> stepped_;  // on rank 0: a value of another rank, up to the last step
 };
 
 }  // namespace vitrine

@@ -94,6 +94,16 @@ Tensor TensorParallelModel::visit(Pass& p, const SiteId& id, const Tensor& value
   return p.taps->visit(p, id, value);
 }
 
+/// What is computed one row after another is not divided.
+void TensorParallelModel::visit_step(Pass& p, const SiteId& id, const Tensor& value, std::int64_t first,
+                                     std::int64_t count) {
+  p.taps->visit_step(p, id, value, first, count, {});
+}
+
+void TensorParallelModel::visit_steps(Pass& p, const SiteId& id, const Tensor& value) {
+  p.taps->visit_steps(p, id, value);
+}
+
 /// `value` has a part of the whole along the axis.
 Tensor TensorParallelModel::visit_part(Pass& p, const SiteId& id, const Tensor& value, int axis, const Divided& of) {
   const Shape& own = value.shape;

@@ -23,6 +23,8 @@ class TensorParallelModel : public DistributedModel, private WeightDivider {
   void send(Pass&, const Tensor&) override { release_embedding(); }
   void share(const Tensor&) override {}
   Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override;
+  void visit_step(Pass& p, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count) override;
+  void visit_steps(Pass& p, const SiteId& id, const Tensor& value) override;
 
  protected:
   std::int64_t bound(const Parts& parts, std::int64_t width, int n) const override;

@@ -177,7 +177,7 @@ void AdditiveAttention::read_backward(std::span<const Row> rows, const Tensor& d
 
 void AdditiveAttention::finish() {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (sources_[i].tapped.data != nullptr) p_.taps->visit_steps(p_, site(i), sources_[i].tapped);
+    if (sources_[i].tapped.data != nullptr) p_.tap_steps(site(i), sources_[i].tapped);
   }
 }
 

@@ -104,7 +104,7 @@ void Scan::run() {
   }
   if (attention_ != nullptr) attention_->finish();
   for (const TappedRows& t : taps_) {
-    if (t.values.data != nullptr) p_.taps->visit_steps(p_, t.site, t.values);
+    if (t.values.data != nullptr) p_.tap_steps(t.site, t.values);
   }
 }
 

@@ -129,7 +129,7 @@ void TappedStates::scan() {
   }
   for (const Segment& s : run_.segments()) scan_segment(s);
   if (rows_of_carry_) p_.taps->visit_rows(p_, at_(sites_.carry), carried_);
-  if (steps_carry_) p_.taps->visit_steps(p_, at_(sites_.carry), carried_);
+  if (steps_carry_) p_.tap_steps(at_(sites_.carry), carried_);
 }
 
 void TappedStates::scan_segment(const Segment& s) {

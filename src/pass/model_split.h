@@ -49,6 +49,10 @@ class ModelSplit {
   /// Shows a value, of which this process may have a part, to the taps: as a whole, to those of process 0. Those of the
   /// others decide which sites are visited, and may see values, too. Returns the value, or the part, to continue with.
   virtual Tensor visit(Pass& p, const SiteId& id, const Tensor& value) = 0;
+  /// The same for elements of a value whose rows are computed one after another (Taps::visit_step), and for the
+  /// complete value. Process 0 changes the elements that the caller then has.
+  virtual void visit_step(Pass& p, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count) = 0;
+  virtual void visit_steps(Pass& p, const SiteId& id, const Tensor& value) = 0;
 };
 
 }  // namespace vitrine

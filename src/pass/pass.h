@@ -117,12 +117,19 @@ struct Pass : ExecutionContext {
 
   /// The rows that taps want of a value that they do not change; nullopt: they want all, or may change it.
   std::optional<WantedRows> wanted_rows(const SiteId& id) const {
-    return wants(id) && !is_taped() && !shapes_only ? taps->wanted_rows(id) : std::nullopt;
+    const bool may_choose = wants(id) && !is_taped() && !shapes_only && split == nullptr;
+    return may_choose ? taps->wanted_rows(id) : std::nullopt;
   }
 
   /// Passes elements of a value whose rows are computed one after another to the taps, if they want it.
   void tap_step(const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count, const Tensor& factor) {
-    if (value.data != nullptr) taps->visit_step(*this, id, value, first, count, factor);
+    if (value.data == nullptr) return;
+    if (split != nullptr) return split->visit_step(*this, id, value, first, count);
+    taps->visit_step(*this, id, value, first, count, factor);
+  }
+  /// Passes such a value to the taps when it is complete.
+  void tap_steps(const SiteId& id, const Tensor& value) {
+    split != nullptr ? split->visit_steps(*this, id, value) : taps->visit_steps(*this, id, value);
   }
 
   /// Enters an op that has computed `output` from `inputs` in the ledger and on the tape, if there are any. `backward`
