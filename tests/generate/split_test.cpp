@@ -287,6 +287,9 @@ void trace(const Model& model, const std::vector<std::int32_t>& text, Taps& taps
 TYPED_TEST(Ranked, ShowsTheTapsOfRankZeroTheValuesOfOneProcess) {
   std::vector<std::string> names(std::begin(kFamilies), std::end(kFamilies));
   names.insert(names.end(), std::begin(kFamiliesWithEncoders), std::end(kFamiliesWithEncoders));
+  if (std::is_same_v<TypeParam, PipelineParallelModel>) {
+    names.insert(names.end(), std::begin(kFamiliesWithStates), std::end(kFamiliesWithStates));
+  }
   for (const std::string& name : names) {
     const std::shared_ptr<const Model> model = golden_checkpoint(name).model;
     const std::vector<std::int32_t> text = some_ids(*model, 7);
