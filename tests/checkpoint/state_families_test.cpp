@@ -98,6 +98,17 @@ TEST(StateConfigs, AreRefusedByName) {
   expect_all_in(refusal_with("falcon_h1", R"({"key_multiplier": 0})"), {"config.json]", "key_multiplier", "0"});
   expect_all_in(refusal_with("falcon_h1", R"({"mamba_d_ssm": 31})"), {"mamba_d_ssm (31)", "30"});
   expect_all_in(refusal_with("falcon_h1", R"({"ssm_multipliers": [1, 2]})"), {"config.json]", "ssm_multipliers", "5"});
+  expect_all_in(refusal_with("jamba", R"({"hidden_size": 21})"), {"hidden_size", "num_attention_heads (5)", "21"});
+  expect_all_in(refusal_with("jamba", R"({"num_experts_per_tok": 15})"), {"num_experts_per_tok", "num_experts (4)"});
+  expect_all_in(refusal_with("bamba", R"({"num_attention_heads": 4, "num_key_value_heads": 1})"),
+                {"num_attention_heads", "even", "got 3"});
+  expect_all_in(refusal_with("falcon_h1", R"({"head_dim": 7})"), {"head_dim", "even", "7"});
+  expect_all_in(refusal_with("kimi_linear", R"({"qk_rope_head_dim": 5})"), {"qk_rope_head_dim", "even", "5"});
+  expect_all_in(refusal_with("kimi_linear", R"({"num_expert_group": 3})"), {"num_experts", "num_expert_group (3)"});
+  expect_all_in(refusal_with("nemotron_h", R"({"n_group": 4})"), {"n_routed_experts", "n_group (4)", "6"});
+  expect_all_in(refusal_with("nemotron_h", R"({"topk_group": 8})"), {"topk_group", "n_group", "8"});
+  expect_all_in(refusal_with("nemotron_h", R"({"time_step_min": -1})"), {"time_step_min", "-1"});
+  expect_all_in(refusal_with("lfm2", R"({"block_ffn_dim_multiplier": 1e30})"), {"block_ffn_dim_multiplier"});
   expect_all_in(refusal_with("falcon_h1", R"({"mystery_key": 3})"), {"config.json]", "mystery_key"});
 }
 

@@ -70,6 +70,7 @@ ModelConfig read_kimi_linear(ConfigReader& c) {
                                         .n_shared = 1},
                                        c.flag_or("moe_renormalize", true), 2.446);
   moe.router.groups = c.size_or("num_expert_group", moe.router.groups);
+  expect_groups(c, moe, "num_experts", "num_experts_per_token", "num_expert_group");
   put_experts(model, moe, read_sparse_layers(c, model.blocks.size(), 1));
   std::optional<ConfigReader> published = c.object("linear_attn_config");
   const std::vector<bool> has_state = read_kda_layers(c, model.blocks.size(), published);

@@ -1,5 +1,6 @@
 // LFM2: gated short convolutions, and attention in some layers. Sources: Liquid AI 2025; transformers, models/lfm2; the
 // published config.json files.
+#include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
@@ -12,7 +13,12 @@ ModelConfig read_lfm2(ConfigReader& c) {
   const std::int64_t multiple = c.size_or("block_multiple_of", 256);
   if (!adjusts) return model;
   for (DenseConfig* ffn : every<DenseConfig>(model.blocks)) {
-    const auto width = static_cast<std::int64_t>(factor * static_cast<double>(2 * ffn->d_ff / 3));
+    const double scaled = factor * static_cast<double>(2 * ffn->d_ff / 3);
+    if (!(scaled >= 1 && scaled < 2147483648.0)) {
+      throw BadCheckpoint(c.where(), "block_ffn_dim_multiplier: expected an FFN of 1 to 2147483647 elements, got {}",
+                          scaled);
+    }
+    const auto width = static_cast<std::int64_t>(scaled);
     ffn->d_ff = multiple * ((width + multiple - 1) / multiple);
   }
   return model;

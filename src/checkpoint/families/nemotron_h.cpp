@@ -71,8 +71,10 @@ Mamba2Config read_nemotron_mamba(ConfigReader& c, const ModelConfig& model) {
   const std::int64_t inner = c.size_or("mamba_num_heads", 128) * c.size_or("mamba_head_dim", 64);
   Mamba2Config mamba = read_mamba2(c, model, keys, inner);
   // transformers clamps steps from below by time_step_min, and reads time_step_limit nowhere
-  mamba.limits = {static_cast<float>(c.number_or(first_of("mamba_dt_min", "time_step_min"), 0.001)),
-                  std::numeric_limits<float>::infinity()};
+  const char* const least = first_of("mamba_dt_min", "time_step_min");
+  mamba.limits = {static_cast<float>(c.number_or(least, 0.001)), std::numeric_limits<float>::infinity()};
+  if (!(mamba.limits.least >= 0))
+    throw BadCheckpoint(c.where(), "{}: expected at least 0, got {}", least, mamba.limits.least);
   return mamba;
 }
 

@@ -34,7 +34,7 @@ AttentionConfig read_attention(ConfigReader& c, const StackConfig& stack, const 
   AttentionConfig attention;
   read_fields(c, attention);
   if (attention.n_kv_heads == 0) attention.n_kv_heads = attention.n_heads;
-  attention.head_dim = read_head_dim(c, "head_dim", stack.d_model, attention.n_heads);
+  attention.head_dim = read_head_dim(c, "head_dim", stack.d_model, attention.n_heads, "d_model", "n_heads");
   if (attention.head_dim > kMaxHeadDim) {
     throw BadCheckpoint(c.where(), "head_dim: expected at most {}, got {}", kMaxHeadDim, attention.head_dim);
   }

@@ -6,6 +6,23 @@
 
 namespace vitrine {
 
+void expect_groups(const ConfigReader& c, const MoeConfig& moe, std::string_view n_experts_key,
+                   std::string_view top_k_key, std::string_view groups_key) {
+  const RouterConfig& router = moe.router;
+  if (router.groups > moe.n_experts || moe.n_experts % router.groups != 0) {
+    throw BadCheckpoint(c.where(), "{}: expected a multiple of {} ({}), got {}", n_experts_key, groups_key,
+                        router.groups, moe.n_experts);
+  }
+  if (router.top_groups > router.groups) {
+    throw BadCheckpoint(c.where(), "topk_group: expected at most {} ({}), got {}", groups_key, router.groups,
+                        router.top_groups);
+  }
+  const std::int64_t most = router.top_groups * (moe.n_experts / router.groups);
+  if (moe.top_k <= most) return;
+  throw BadCheckpoint(c.where(), "{}: expected at most the {} experts of {} (topk_group) of {} groups, got {}",
+                      top_k_key, most, router.top_groups, router.groups, moe.top_k);
+}
+
 MoeConfig read_experts(ConfigReader& c, const ModelConfig& model, const ExpertKeys& keys) {
   const auto size = [&](std::string_view key, std::int64_t otherwise) {
     return otherwise > 0 ? c.size_or(key, otherwise) : c.size(key);
@@ -14,6 +31,10 @@ MoeConfig read_experts(ConfigReader& c, const ModelConfig& model, const ExpertKe
   MoeConfig moe;
   moe.n_experts = size(keys.n_experts_key, keys.n_experts);
   moe.top_k = size(keys.top_k_key, keys.top_k);
+  if (moe.n_experts > 1 && moe.top_k > moe.n_experts) {
+    throw BadCheckpoint(c.where(), "{}: expected at most {} ({}), got {}", keys.top_k_key, keys.n_experts_key,
+                        moe.n_experts, moe.top_k);
+  }
   moe.expert = *find<DenseConfig>(model.blocks[0]);
   moe.expert.d_ff = size(keys.d_ff_key, keys.d_ff);
   const bool has_shared =
@@ -44,6 +65,7 @@ MoeConfig read_grouped_experts(ConfigReader& c, const ModelConfig& model, Expert
   moe.router.correction = true;
   moe.router.groups = c.size_or("n_group", keys.n_group);
   moe.router.top_groups = c.size_or("topk_group", keys.top_group);
+  if (c.has("n_group") || !c.has("num_expert_group")) expect_groups(c, moe, keys.n_experts_key, keys.top_k_key);
   moe.router.group_rank = RouterConfig::GroupRank::two_largest;
   moe.router.scale = static_cast<float>(c.number_or("routed_scaling_factor", scale));
   moe.renormalize = c.flag_or("norm_topk_prob", renormalize);

@@ -153,13 +153,15 @@ ModelConfig read_decoder(ConfigReader& c, const DecoderKeys& keys) {
     expect_multiple(c, keys.n_heads_key, attention.n_heads, keys.n_kv_heads_key, attention.n_kv_heads);
   }
   const bool has_head_dim = !keys.head_dim_key.empty() && c.has(keys.head_dim_key);
-  attention.head_dim = keys.head_dim && !has_head_dim
-                           ? *keys.head_dim
-                           : read_head_dim(c, keys.head_dim_key, model.d_model, attention.n_heads);
+  attention.head_dim =
+      keys.head_dim && !has_head_dim
+          ? *keys.head_dim
+          : read_head_dim(c, keys.head_dim_key, model.d_model, attention.n_heads, keys.d_model_key, keys.n_heads_key);
   attention.score_scale = inverse_sqrt(static_cast<double>(attention.head_dim));
   model.max_seq_len = c.size_or(keys.max_seq_len_key, keys.max_seq_len);
   if (keys.has_rope) {
     attention.rope = read_rope(c, attention.head_dim, model.max_seq_len, keys.rope);
+    expect_pairs(c, *attention.rope, has_head_dim || keys.head_dim ? keys.head_dim_key : keys.n_heads_key);
     model.max_seq_len = stretched_context(model.max_seq_len, *attention.rope);
   }
   const std::int64_t d_ff =
@@ -270,14 +272,19 @@ ModelConfig read_glm_decoder(ConfigReader& c) {
   return model;
 }
 
-std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads) {
+void expect_pairs(const ConfigReader& config, const RopeConfig& rope, std::string_view key) {
+  if (rope.dim % 2 == 0) return;
+  throw BadCheckpoint(config.where(), "{}: expected an even number of elements that RoPE rotates in a head, got {}",
+                      key.empty() ? "head_dim" : key, rope.dim);
+}
+
+std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads,
+                           std::string_view d_model_key, std::string_view n_heads_key) {
   if (!key.empty() && config.has(key)) return config.size(key);
   if (!key.empty()) config.ignore(key);
   if (d_model % n_heads != 0) {
-    throw BadCheckpoint(config.where(),
-                        "expected d_model to be a multiple of the number of heads, as there is no head_dim, "
-                        "got {} and {}",
-                        d_model, n_heads);
+    throw BadCheckpoint(config.where(), "{}: expected a multiple of {} ({}), as there is no head_dim, got {}",
+                        d_model_key, n_heads_key, n_heads, d_model);
   }
   return d_model / n_heads;
 }

@@ -110,8 +110,13 @@ void read_exaone_windows(ConfigReader& config, ModelConfig& model);
 
 constexpr std::int64_t kMaxLayers = 10000;
 
-/// head_dim from `key` (may be empty), else d_model / n_heads. Throws BadCheckpoint if that is not a whole number.
-std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads);
+/// head_dim from `key` (may be empty), else d_model / n_heads. Throws BadCheckpoint, with the names of the other keys,
+/// if that is not a whole number.
+std::int64_t read_head_dim(ConfigReader& config, std::string_view key, std::int64_t d_model, std::int64_t n_heads,
+                           std::string_view d_model_key = "hidden_size",
+                           std::string_view n_heads_key = "num_attention_heads");
+/// Throws BadCheckpoint, with the key of a head's size, if RoPE rotates an odd number of elements.
+void expect_pairs(const ConfigReader& config, const RopeConfig& rope, std::string_view key);
 /// The id at `key`: `otherwise` if the key is absent, none if it is null or not in the vocabulary.
 std::optional<std::int32_t> read_id(ConfigReader& c, std::string_view key, std::int64_t otherwise,
                                     std::int64_t vocab_size);
@@ -196,6 +201,9 @@ struct ExpertKeys {
   std::int64_t n_group = 1, top_group = 1;  ///< With the router of DeepSeek V3.
 };
 
+/// Throws BadCheckpoint, with the names of the keys, if experts do not divide into the router's groups.
+void expect_groups(const ConfigReader& config, const MoeConfig& moe, std::string_view n_experts_key,
+                   std::string_view top_k_key, std::string_view groups_key = "n_group");
 /// Reads experts shaped like the dense FFN but for their width, whose weights are divided by their sum.
 MoeConfig read_experts(ConfigReader& config, const ModelConfig& model, const ExpertKeys& keys);
 /// The same with the keys and the router of DeepSeek V3: sigmoid, a correction, groups by their two largest, a routed

@@ -40,6 +40,7 @@ ModelConfig read_latent_decoder(ConfigReader& c, DecoderKeys keys, const LatentK
                                  ? c.size_or("v_head_dim", latent.value_dim.value_or(0))
                                  : read_head_dim(c, "v_head_dim", model.d_model, attention.n_heads);
   attention.rope = read_rope(c, c.size_or("qk_rope_head_dim", latent.rope_dim), model.max_seq_len, keys.rope);
+  expect_pairs(c, attention.rope, "qk_rope_head_dim");
   model.max_seq_len = stretched_context(model.max_seq_len, attention.rope);
   attention.rope_pairs = latent.pairs && c.flag_or("rope_interleave", true);
   attention.latent_norm = {NormConfig::Kind::rms, 1e-6f, 0.0f, false};
