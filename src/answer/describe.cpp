@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "answer/probe.h"
+#include "answer/marks.h"
 
 namespace vitrine::answer {
 namespace {
@@ -47,7 +47,7 @@ std::string end_of_calls(const CallFormat& calls, std::string_view content_end) 
     end = stripped(end);
     end.remove_suffix(last_mark(end).size());
   }
-  return std::string(end.substr(0, end.find_last_not_of(" \t\r\n") + 1));
+  return std::string(right_stripped(end));
 }
 
 Around around(const CallFormat& calls, std::string_view content_end) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "answer/marks.h"
 #include "answer/parse.h"
 #include "base/error.h"
 
@@ -11,9 +12,7 @@ namespace {
 /// What is written around a content.
 void learn_content(Prober& prober, AnswerFormat& format) {
   const auto add_lead = [&](std::string_view lead) {
-    if (format.reasoning && lead.find(format.reasoning->end) != lead.npos) {
-      lead = lead.substr(lead.rfind(format.reasoning->end) + format.reasoning->end.size());
-    }
+    if (format.reasoning) lead = after_last(lead, format.reasoning->end);
     const std::string text(stripped(lead));
     if (text.empty() || std::ranges::find(format.content_leads, text) != format.content_leads.end()) return;
     format.content_leads.push_back(text);

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "answer/literal.h"
-#include "answer/probe.h"
+#include "answer/marks.h"
 
 namespace vitrine::answer {
 namespace {
@@ -173,7 +173,7 @@ bool ends_with_mark(const Container& container) {
 
 }  // namespace
 
-std::optional<LearnedArguments> learn_arguments(const WriteArguments& write) {
+std::optional<ArgumentsFormat> learn_arguments(const WriteArguments& write) {
   const auto members_of = [](const std::vector<OrderedJson>& values) {
     OrderedJson members = OrderedJson::object();
     for (std::size_t i = 0; i < values.size(); ++i) members[std::string(kKeys[i])] = values[i];
@@ -181,9 +181,7 @@ std::optional<LearnedArguments> learn_arguments(const WriteArguments& write) {
   };
   const auto learned = learn_container([&](const auto& values) { return write(members_of(values)); }, true);
   if (!learned) return std::nullopt;
-  LearnedArguments result;
-  result.rest = learned->tail;
-  ArgumentsFormat& format = result.format;
+  ArgumentsFormat format;
   format.members = learned->container;
   const std::string around = *write(members_of({kNumbers[0]}));
   const auto value = [&](const OrderedJson& v) { return in_place(around, write(members_of({v}))); };
@@ -198,9 +196,9 @@ std::optional<LearnedArguments> learn_arguments(const WriteArguments& write) {
   format.kind = is_marked ? ArgumentsFormat::Kind::fields : ArgumentsFormat::Kind::values;
 
   const OrderedJson list = {1, "a", {{"b", true}}}, object = {{"vqc", {1, "a"}}, {"vqd", {{"e", nullptr}}}};
-  if (is_literal(value(list), list) && is_literal(value(object), object)) return result;
+  if (is_literal(value(list), list) && is_literal(value(object), object)) return format;
   const OrderedJson plain_list = {1, "a"}, plain_object = {{"vqc", "a"}, {"vqd", 2}};
-  if (is_literal(value(plain_list), plain_list) && is_literal(value(plain_object), plain_object)) return result;
+  if (is_literal(value(plain_list), plain_list) && is_literal(value(plain_object), plain_object)) return format;
   format.notation.kind = Notation::Kind::nested;
   for (const bool is_object : {false, true}) {
     auto nested = learn_container(
@@ -213,7 +211,7 @@ std::optional<LearnedArguments> learn_arguments(const WriteArguments& write) {
     if (has_quotes) nested->container.of_text.clear();
     (is_object ? format.notation.object : format.notation.list) = std::move(nested->container);
   }
-  return result;
+  return format;
 }
 
 }  // namespace vitrine::answer

@@ -13,12 +13,7 @@ namespace vitrine::answer {
 /// none if it refuses them.
 using WriteArguments = std::function<std::optional<std::string>(const OrderedJson& arguments)>;
 
-struct LearnedArguments {
-  ArgumentsFormat format;
-  std::string rest;  ///< What follows arguments, to the end of the answer.
-};
-
 /// None if the arguments are not written in a way that can be read back.
-std::optional<LearnedArguments> learn_arguments(const WriteArguments& write);
+std::optional<ArgumentsFormat> learn_arguments(const WriteArguments& write);
 
 }  // namespace vitrine::answer

@@ -4,6 +4,7 @@
 #include "answer/learn.h"
 #include "answer/learn_arguments.h"
 #include "answer/literal.h"
+#include "answer/marks.h"
 #include "base/error.h"
 
 namespace vitrine::answer {
@@ -116,15 +117,15 @@ class CallLearner {
     const auto before =
         static_cast<std::size_t>(std::ranges::count_if(slots, [&](const Slot& s) { return s.end <= value; }));
     if (before == 0) return false;
-    const auto learned = learn_arguments([&](const OrderedJson& arguments) -> std::optional<std::string> {
+    const auto format = learn_arguments([&](const OrderedJson& arguments) -> std::optional<std::string> {
       const auto text = answer({.calls = {arguments}});
       if (!text) return std::nullopt;
       const std::vector<Slot> found = find_slots(*text, 0);
       if (found.size() < before) return std::nullopt;
       return text->substr(found[before - 1].end);
     });
-    if (!learned) return false;
-    calls_.arguments = learned->format;
+    if (!format) return false;
+    calls_.arguments = *format;
     return true;
   }
 
@@ -223,10 +224,7 @@ class CallLearner {
 
   /// What is before a call, without a reasoning and without the end of one.
   std::string lead(std::string_view text) const {
-    if (format_.reasoning) {
-      const std::size_t end = text.rfind(format_.reasoning->end);
-      if (end != text.npos) text = text.substr(end + format_.reasoning->end.size());
-    }
+    if (format_.reasoning) text = after_last(text, format_.reasoning->end);
     return std::string(left_stripped(text));
   }
 
@@ -274,8 +272,7 @@ class CallLearner {
     } else {
       size -= last_mark(end).size();
     }
-    const std::string_view closing = end.substr(0, size);
-    calls_.closing = closing.substr(0, closing.find_last_not_of(" \t\r\n") + 1);
+    calls_.closing = right_stripped(end.substr(0, size));
   }
 
   void learn_example() {

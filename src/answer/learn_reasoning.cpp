@@ -3,6 +3,7 @@
 #include <set>
 
 #include "answer/learn.h"
+#include "answer/marks.h"
 
 namespace vitrine::answer {
 namespace {

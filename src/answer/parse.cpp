@@ -2,41 +2,30 @@
 
 #include <algorithm>
 
-#include "answer/probe.h"
+#include "answer/marks.h"
 
 namespace vitrine::answer {
 namespace {
 
 const OrderedJson kNone;
 
-/// The parameters of the tool `name`; null if it is not declared.
-const OrderedJson* parameters_of(const OrderedJson& tools, std::string_view name) {
-  if (!tools.is_array()) return nullptr;
-  for (const OrderedJson& tool : tools) {
-    const OrderedJson& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
-    if (!function.is_object() || !function.contains("name") || function["name"] != name) continue;
-    return function.contains("parameters") ? &function["parameters"] : &kNone;
-  }
-  return nullptr;
-}
+/// A declared tool. Its parameters are a JSON Schema, or null.
+struct DeclaredTool {
+  std::string_view name{};
+  const OrderedJson* parameters = &kNone;
+};
 
-/// The longest name of a tool with which `text` begins.
-std::string declared_name(const OrderedJson& tools, std::string_view text) {
-  std::string longest;
-  if (!tools.is_array()) return longest;
+/// The tool with the longest name with which `text` begins; "": none.
+DeclaredTool tool_at(const OrderedJson& tools, std::string_view text) {
+  DeclaredTool longest;
   for (const OrderedJson& tool : tools) {
     const OrderedJson& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
     if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) continue;
-    const auto& name = function["name"].get_ref<const std::string&>();
-    if (text.starts_with(name) && name.size() > longest.size()) longest = name;
+    const std::string_view name = function["name"].get_ref<const std::string&>();
+    if (!text.starts_with(name) || name.size() <= longest.name.size()) continue;
+    longest = {name, function.contains("parameters") ? &function["parameters"] : &kNone};
   }
   return longest;
-}
-
-bool take(std::string_view& text, std::string_view literal) {
-  if (!text.starts_with(literal)) return false;
-  text.remove_prefix(literal.size());
-  return true;
 }
 
 class CallReader {
@@ -65,7 +54,7 @@ class CallReader {
  private:
   std::optional<ToolCall> one(std::string_view& text) const {
     ToolCall call;
-    const OrderedJson* parameters = &kNone;
+    DeclaredTool tool;
     for (std::size_t i = 0; i < format_.parts.size(); ++i) {
       const CallPart& part = format_.parts[i];
       const bool is_last = i + 1 == format_.parts.size();
@@ -76,10 +65,10 @@ class CallReader {
             if (!take(text, call.name)) return std::nullopt;
             break;
           }
-          call.name = declared_name(tools_, text);
-          if (call.name.empty()) return std::nullopt;
+          tool = tool_at(tools_, text);
+          if (tool.name.empty()) return std::nullopt;
+          call.name = tool.name;
           text.remove_prefix(call.name.size());
-          parameters = parameters_of(tools_, call.name);
           break;
         }
         case CallPart::Kind::id: {
@@ -96,8 +85,7 @@ class CallReader {
           break;
         }
         case CallPart::Kind::arguments: {
-          // What follows is only known if the name has been read.
-          auto arguments = read_arguments(format_.arguments, parameters != nullptr ? *parameters : kNone, after, text);
+          auto arguments = read_arguments(format_.arguments, *tool.parameters, after, text);
           if (!arguments) return std::nullopt;
           call.arguments = std::move(*arguments);
           break;

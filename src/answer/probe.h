@@ -66,14 +66,4 @@ OrderedJson probe_tools();
 /// What `text` has after `prompt`: from their first difference, or from the mark in which it is.
 std::string_view added_text(std::string_view prompt, std::string_view text);
 
-/// The text without white space at its ends.
-std::string_view stripped(std::string_view text);
-std::string_view left_stripped(std::string_view text);
-/// The end of the mark, a text in <…> or […] without white space at its ends, at the beginning of `text`; 0: none.
-std::size_t mark_end(std::string_view text);
-/// The mark at the end of `text`; "": none.
-std::string_view last_mark(std::string_view text);
-/// `at`, or the beginning of the mark that `at` divides.
-std::size_t mark_boundary(std::string_view text, std::size_t at);
-
 }  // namespace vitrine::answer

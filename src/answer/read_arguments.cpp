@@ -1,4 +1,5 @@
 #include "answer/literal.h"
+#include "answer/marks.h"
 #include "answer/parse.h"
 
 namespace vitrine::answer {
@@ -49,12 +50,6 @@ class ContainerReader {
   }
 
  private:
-  static bool take(std::string_view& text, std::string_view literal) {
-    if (!text.starts_with(literal)) return false;
-    text.remove_prefix(literal.size());
-    return true;
-  }
-
   /// Whether nothing but what closes the container can follow.
   bool ends(std::string_view text) const {
     return close_.empty() ? !text.starts_with(container_.separator) : text.starts_with(close_);

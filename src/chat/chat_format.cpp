@@ -4,17 +4,11 @@
 
 #include "answer/history.h"
 #include "answer/learn.h"
+#include "answer/marks.h"
 #include "base/error.h"
 
 namespace vitrine {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n\f\v";
-
-std::string_view stripped(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
 
 /// Marks the end of the last message; transformers 5.24 uses the same mark, which templates may see.
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -30,14 +24,14 @@ OrderedJson with_end_mark(OrderedJson messages) {
 
 /// Ends a rendering at the mark. A template that strips the space of the mark has stripped that of the message.
 void cut_at_mark(RenderedTemplate& rendered, std::string_view last) {
-  const std::string_view mark = stripped(kEndMark);
+  const std::string_view mark = answer::stripped(kEndMark);
   const std::size_t at = rendered.text.rfind(mark);
-  if (at == rendered.text.npos || rendered.text.find(stripped(last)) == rendered.text.npos) {
+  if (at == rendered.text.npos || rendered.text.find(answer::stripped(last)) == rendered.text.npos) {
     throw BadInput("messages", "the chat template does not write the last message as it is: it cannot be continued");
   }
   const bool keeps_space = std::string_view(rendered.text).substr(at).starts_with(kEndMark);
   rendered.text.resize(at);
-  if (!keeps_space) rendered.text.resize(rendered.text.find_last_not_of(kSpace) + 1);
+  if (!keeps_space) rendered.text.resize(answer::right_stripped(rendered.text).size());
   const std::int64_t size = std::ssize(rendered.text);
   std::erase_if(rendered.literal, [&](const auto& span) { return span.first >= size; });
   if (!rendered.literal.empty()) rendered.literal.back().second = std::min(rendered.literal.back().second, size);
@@ -81,7 +75,8 @@ RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const ChatR
 
 std::vector<std::int32_t> ChatFormat::encode(const ChatHistory& conversation, const ChatRendering& how) const {
   const RenderedTemplate rendered = render(conversation, how);
-  return tokenizer_->encode_trusted(rendered.text, rendered.literal);
+  const auto policy = how.adds_special_tokens ? SpecialTokens::apply : SpecialTokens::written;
+  return tokenizer_->encode_trusted(rendered.text, rendered.literal, policy);
 }
 
 /// Renders an answer, and looks for a special token after it. Some templates end only answers that are not the last.

@@ -26,8 +26,9 @@ struct ChatVariables {
 
 /// How a conversation is rendered, besides its messages.
 struct ChatRendering {
-  bool asks_for_answer = true;  ///< It is followed by what asks the model for an answer.
-  bool continues_last = false;  ///< It ends within its last message, which the model continues.
+  bool asks_for_answer = true;       ///< It is followed by what asks the model for an answer.
+  bool continues_last = false;       ///< It ends within its last message, which the model continues.
+  bool adds_special_tokens = false;  ///< The tokenizer adds BOS and EOS to what the template writes.
   std::vector<std::pair<std::string, TemplateData>> variables{};  ///< Replace those of the format.
   std::optional<TemplateData> documents{};                        ///< What templates call documents.
 };

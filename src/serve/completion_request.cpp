@@ -300,15 +300,14 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   read_logprobs(fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
   const std::optional<SiteFields> sites = read_reports(model, fields);
-  const RequestedChat chat = read_chat(fields);
+  RequestedChat chat = read_chat(fields);
   if (fields.flag("echo").value_or(false)) request.lead = chat.continued;
   request.returns_prompt = fields.flag("return_prompt_text").value_or(false);
-  const bool adds_special = fields.flag("add_special_tokens").value_or(false);
+  chat.how.adds_special_tokens = fields.flag("add_special_tokens").value_or(false);
   fields.finish();
   Prompt prompt;
-  if (request.returns_prompt || adds_special) prompt.text = format.text(chat.conversation, chat.how);
-  prompt.ids = truncation.apply(adds_special ? model.tokenizer->encode(*prompt.text, SpecialTokens::apply)
-                                             : format.encode(chat.conversation, chat.how));
+  if (request.returns_prompt) prompt.text = format.text(chat.conversation, chat.how);
+  prompt.ids = truncation.apply(format.encode(chat.conversation, chat.how));
   check_prompt(model, prompt.ids, "messages");
   request.prompts = {std::move(prompt)};
   if (sites) add_taps(model, *sites, request);

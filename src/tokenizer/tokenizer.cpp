@@ -24,9 +24,10 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokens
   return encode(text, SpecialRule(policy), nullptr);
 }
 
-std::vector<std::int32_t> Tokenizer::encode_trusted(std::string_view text, TextSpans trusted) const {
+std::vector<std::int32_t> Tokenizer::encode_trusted(std::string_view text, TextSpans trusted,
+                                                    SpecialTokens policy) const {
   check_size(text);
-  return encode(text, SpecialRule(text, trusted), nullptr);
+  return encode(text, SpecialRule(text, trusted, policy), nullptr);
 }
 
 bool SpecialRule::trusts(std::size_t begin, std::size_t end) const {

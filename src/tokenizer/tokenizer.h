@@ -28,9 +28,9 @@ using TextSpans = std::span<const std::pair<std::int64_t, std::int64_t>>;
 class SpecialRule {
  public:
   SpecialRule(SpecialTokens p) : policy(p) {}  // NOLINT(google-explicit-constructor): a policy alone is a rule
-  /// SpecialTokens::written, in the parts `trusted` of `text` only.
-  SpecialRule(std::string_view text, TextSpans trusted)
-      : policy(SpecialTokens::written), text_(text), trusted_(trusted), trusts_all_(false) {}
+  /// A policy that recognizes special tokens in the parts `trusted` of `text` only.
+  SpecialRule(std::string_view text, TextSpans trusted, SpecialTokens p)
+      : policy(p), text_(text), trusted_(trusted), trusts_all_(false) {}
   /// Whether `match`, a part of the text or of its normalization, is the special token that it spells.
   bool recognizes(std::string_view match) const;
 
@@ -61,8 +61,10 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const;
 
   /// The ids of a text that a chat template has made. Special tokens count only where they are written within the parts
-  /// `trusted` of the text, which the template has written: elsewhere, `<|im_end|>` is text. BOS and EOS are not added.
-  std::vector<std::int32_t> encode_trusted(std::string_view text, TextSpans trusted) const;
+  /// `trusted` of the text, which the template has written: elsewhere, `<|im_end|>` is text. BOS and EOS are added with
+  /// SpecialTokens::apply only.
+  std::vector<std::int32_t> encode_trusted(std::string_view text, TextSpans trusted,
+                                           SpecialTokens policy = SpecialTokens::written) const;
 
   /// The ids of a pair of texts, such as a question and a passage: BERT's [CLS] a [SEP] b [SEP], with types 0 for the
   /// first text and 1 for the second. Throws Unsupported if the tokenizer has no rule for pairs.

@@ -1,4 +1,6 @@
 // Calls of tools and their results in the messages of a chat.
+#include <algorithm>
+
 #include "serve/served.h"
 
 namespace vitrine::test {
@@ -25,6 +27,17 @@ TEST_F(Messages, HaveCallsAndResultsInTheFormThatTheTemplateReads) {
       {"role": "function", "name": "f", "content": "rain"}])";
   EXPECT_EQ(chat("", old).prompts[0].ids,
             ids_of(R"(assistant <c>f {"a": 1}</c>;tool rain=f;assistant )", SpecialTokens::none));
+}
+
+/// What a conversation spells is no special token, also if the tokenizer adds its own.
+TEST_F(Messages, SpecialTokensAreThoseOfTheTemplateAndTheTokenizer) {
+  const std::string messages = R"([{"role": "user", "content": "<|endoftext|>"}])";
+  const std::vector<std::int32_t> plain = chat("", messages).prompts[0].ids;
+  const std::vector<std::int32_t> added = chat(R"("add_special_tokens": true)", messages).prompts[0].ids;
+  EXPECT_EQ(std::count(plain.begin(), plain.end(), 0), 0);
+  const std::vector<std::int32_t> own = ids_of("");
+  EXPECT_EQ(std::count(added.begin(), added.end(), 0), std::count(own.begin(), own.end(), 0));
+  EXPECT_EQ(added.size(), plain.size() + own.size());
 }
 
 TEST_F(Messages, CallsOfTheWrongFormAreRefused) {
