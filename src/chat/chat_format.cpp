@@ -73,10 +73,11 @@ RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const ChatR
   return rendered;
 }
 
-std::vector<std::int32_t> ChatFormat::encode(const ChatHistory& conversation, const ChatRendering& how) const {
-  const RenderedTemplate rendered = render(conversation, how);
+EncodedChat ChatFormat::encoded(const ChatHistory& conversation, const ChatRendering& how) const {
+  RenderedTemplate rendered = render(conversation, how);
   const auto policy = how.adds_special_tokens ? SpecialTokens::apply : SpecialTokens::written;
-  return tokenizer_->encode_trusted(rendered.text, rendered.literal, policy);
+  std::vector<std::int32_t> ids = tokenizer_->encode_trusted(rendered.text, rendered.literal, policy);
+  return {std::move(rendered.text), std::move(ids)};
 }
 
 /// Renders an answer, and looks for a special token after it. Some templates end only answers that are not the last.

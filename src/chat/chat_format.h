@@ -33,15 +33,24 @@ struct ChatRendering {
   std::optional<TemplateData> documents{};                        ///< What templates call documents.
 };
 
+/// A conversation as a model reads it.
+struct EncodedChat {
+  std::string text;
+  std::vector<std::int32_t> ids;
+};
+
 class ChatFormat {
  public:
   /// `tokenizer` must outlive this object; `where` names the model in errors. Throws BadInput if there is no template,
   /// TemplateError if it cannot be parsed.
   ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, ChatVariables variables, std::string_view where);
 
-  /// The ids of the conversation. Special tokens are recognized only where the template wrote them. Throws
+  /// The text and the ids of the conversation. Special tokens are recognized only where the template wrote them. Throws
   /// TemplateError, BadInput.
-  std::vector<std::int32_t> encode(const ChatHistory& conversation, const ChatRendering& how) const;
+  EncodedChat encoded(const ChatHistory& conversation, const ChatRendering& how) const;
+  std::vector<std::int32_t> encode(const ChatHistory& conversation, const ChatRendering& how) const {
+    return encoded(conversation, how).ids;
+  }
 
   /// The text of the conversation whose ids encode() returns.
   std::string text(const ChatHistory& conversation, const ChatRendering& how) const {

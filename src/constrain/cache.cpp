@@ -2,23 +2,25 @@
 
 #include <algorithm>
 
-namespace vitrine::constrain {
-namespace {
+#include "constrain/sources.h"
 
-/// Sources with equal keys are equal.
-std::string key_of(const Source& source) {
-  std::string key{static_cast<char>('0' + static_cast<int>(source.kind)), source.has_white_space ? ' ' : '-'};
-  key += source.text;
-  for (const std::string& choice : source.choices) key += std::to_string(choice.size()) + ':' + choice;
-  return key;
+namespace vitrine::constrain {
+
+std::string Source::key() const {
+  std::string all{static_cast<char>('0' + static_cast<int>(kind)), has_white_space ? ' ' : '-'};
+  all += text;
+  for (const std::string& choice : choices) all += std::to_string(choice.size()) + ':' + choice;
+  return all;
 }
 
-}  // namespace
-
 std::shared_ptr<const Constraint> ConstraintCache::get(const Source& source) {
-  const std::string key = key_of(source);
+  return get(name(source.kind), source.key(), [&] { return parse_source(source, *vocabulary()); });
+}
+
+std::shared_ptr<const Constraint> ConstraintCache::get(std::string_view name, const std::string& key,
+                                                       const std::function<Grammar()>& make) {
   if (std::shared_ptr<const Constraint> known = find(key)) return known;
-  auto made = std::make_shared<const Constraint>(source, vocabulary());
+  auto made = std::make_shared<const Constraint>(make(), name, vocabulary());
   const std::lock_guard lock(mutex_);
   entries_.push_front({key, made});
   forget_oldest();

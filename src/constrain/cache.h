@@ -1,10 +1,12 @@
 // Compiled constraints by their source, for the requests of one model.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "constrain/constraint.h"
 #include "constrain/stable_tokens.h"
@@ -22,6 +24,10 @@ class ConstraintCache {
 
   /// The constraint of a source, compiled on the calling thread unless it is known. Throws what Constraint throws.
   std::shared_ptr<const Constraint> get(const Source& source);
+  /// The same of a grammar, which is made unless `key` is known. `name` is what messages call it; keys of different
+  /// grammars differ.
+  std::shared_ptr<const Constraint> get(std::string_view name, const std::string& key,
+                                        const std::function<Grammar()>& make);
   std::shared_ptr<const Vocabulary> vocabulary();
   std::shared_ptr<const StableTokens> tokens();
   const Tokenizer& tokenizer() const { return tokenizer_.target(); }

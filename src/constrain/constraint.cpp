@@ -10,13 +10,16 @@
 namespace vitrine::constrain {
 
 Constraint::Constraint(const Source& source, std::shared_ptr<const Vocabulary> vocabulary)
+    : Constraint(parse_source(source, *vocabulary), constrain::name(source.kind), vocabulary) {}
+
+Constraint::Constraint(const Grammar& grammar, std::string_view name, std::shared_ptr<const Vocabulary> vocabulary)
     : vocabulary_(std::move(vocabulary)),
-      network_(compile_network(parse_source(source, *vocabulary_), vocabulary_->alphabet())),
+      network_(compile_network(grammar, vocabulary_->alphabet())),
       frames_(network_),
       stepper_(frames_),
       masker_(stepper_, *vocabulary_) {
   if (shortest() >= kNoWay) {
-    throw BadInput("constraint", "no text satisfies the {}, or none that the vocabulary can write", name(source.kind));
+    throw BadInput("constraint", "no text satisfies the {}, or none that the vocabulary can write", name);
   }
 }
 

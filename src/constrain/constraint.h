@@ -22,6 +22,9 @@ struct Source {
   std::string text{};                  ///< Of a schema (JSON), a regex or a grammar.
   std::vector<std::string> choices{};  ///< The texts of a choice.
   bool has_white_space = true;         ///< Whether JSON may have white space between its parts.
+
+  /// Sources with equal keys are equal.
+  std::string key() const;
 };
 
 /// A compiled constraint. Thread-safe: texts share what has been found out about its states.
@@ -30,6 +33,8 @@ class Constraint {
   /// Throws BadInput for a source that is malformed or that no text satisfies, Unsupported for what is not supported,
   /// OutOfCapacity for one that is too large; each names the place in the source.
   Constraint(const Source& source, std::shared_ptr<const Vocabulary> vocabulary);
+  /// The texts of a grammar; `name` is what messages call it.
+  Constraint(const Grammar& grammar, std::string_view name, std::shared_ptr<const Vocabulary> vocabulary);
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   /// The bytes of the shortest answer.

@@ -64,6 +64,52 @@ RuleId Grammar::add_rule(std::string name) {
   return static_cast<RuleId>(rules_.size() - 1);
 }
 
+Expr Grammar::named(std::string name, Expr body) {
+  const RuleId id = add_rule(std::move(name));
+  define(id, body);
+  return rule(id);
+}
+
+Expr Grammar::append(const Grammar& other) {
+  const auto shift = [](const auto& list) { return static_cast<std::int32_t>(list.size()); };
+  const Expr first_node = shift(nodes_);
+  const RuleId first_rule = shift(rules_);
+  const std::int32_t first_set = shift(sets_), first_text = shift(texts_), first_graph = shift(graphs_),
+                     first_tokens = shift(tokens_);
+  for (Node node : other.nodes_) {
+    for (Expr& child : node.children) child += first_node;
+    switch (node.kind) {
+      case Node::Kind::set:
+        node.index += first_set;
+        break;
+      case Node::Kind::text:
+        node.index += first_text;
+        break;
+      case Node::Kind::rule:
+        node.index += first_rule;
+        break;
+      case Node::Kind::graph:
+        node.index += first_graph;
+        break;
+      case Node::Kind::token:
+        node.index += first_tokens;
+        break;
+      default:
+        break;
+    }
+    add(std::move(node));
+  }
+  sets_.insert(sets_.end(), other.sets_.begin(), other.sets_.end());
+  texts_.insert(texts_.end(), other.texts_.begin(), other.texts_.end());
+  tokens_.insert(tokens_.end(), other.tokens_.begin(), other.tokens_.end());
+  for (Graph graph : other.graphs_) {
+    for (Graph::Edge& edge : graph.edges) edge.label += first_node;
+    graphs_.push_back(std::move(graph));
+  }
+  for (const Rule& own : other.rules_) rules_.push_back({own.name, own.body < 0 ? own.body : own.body + first_node});
+  return rule(first_rule + other.root);
+}
+
 Expr Grammar::one_of(std::vector<std::string> texts) {
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());

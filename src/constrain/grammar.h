@@ -85,8 +85,13 @@ class Grammar {
   /// The tree of `texts`: a state for each of their beginnings, edges of one character.
   Graph tree_of(std::vector<std::string> texts);
 
+  /// The texts of `other`, whose parts are copied.
+  Expr append(const Grammar& other);
+
   /// A new rule, whose body is set later.
   RuleId add_rule(std::string name);
+  /// A new rule with this body, as an expression.
+  Expr named(std::string name, Expr body);
   void define(RuleId rule, Expr body) { rules_[static_cast<std::size_t>(rule)].body = body; }
 
   const Node& node(Expr e) const { return nodes_[static_cast<std::size_t>(e)]; }

@@ -1,6 +1,7 @@
 // The notations of constraints: each is read into a Grammar.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "constrain/constraint.h"
 #include "constrain/grammar.h"
+#include "constrain/schema/notation.h"
 
 namespace vitrine::constrain {
 
@@ -27,6 +29,9 @@ Grammar parse_gbnf(std::string_view text, const Vocabulary& vocabulary);
 
 /// A JSON Schema; see docs/constraints.md.
 Grammar parse_schema(std::string_view json, bool has_white_space);
+
+/// The objects that a JSON Schema permits, in the notation that `notation` makes of the grammar; null: as JSON.
+Grammar parse_arguments(std::string_view json, const std::function<Notation(Grammar&)>& notation);
 
 /// Any JSON object, at most 16 levels deep.
 Grammar json_object(bool has_white_space);

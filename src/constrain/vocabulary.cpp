@@ -44,10 +44,22 @@ Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::span<const std::int32_t>
     std::string& bytes = bytes_[static_cast<std::size_t>(id)];
     if (!is_stop(id) && tokenizer.is_text(id)) bytes = tokenizer.bytes(id);
     if (bytes.size() > 255) bytes.clear();  // longer than any step of a constraint: a document's separator
-    if (bytes.empty()) pieces_.emplace(tokenizer.piece(id), id);
+    if (!bytes.empty()) continue;
+    pieces_.emplace(tokenizer.piece(id), id);
+    special_pieces_.emplace(id, tokenizer.piece(id));
+    longest_piece_ = std::max(longest_piece_, tokenizer.piece(id).size());
   }
   build_trie();
   find_alphabet();
+}
+
+std::int32_t Vocabulary::special_at(std::string_view text) const {
+  constexpr std::size_t kShortest = 3;
+  for (std::size_t size = std::min(longest_piece_, text.size()); size >= kShortest; --size) {
+    const auto known = pieces_.find(std::string(text.substr(0, size)));
+    if (known != pieces_.end()) return known->second;
+  }
+  return -1;
 }
 
 std::int32_t Vocabulary::find_node(std::string_view bytes) const {

@@ -65,6 +65,11 @@ class Vocabulary {
   /// The id that the vocabulary spells `piece`; -1: none.
   std::int32_t find_piece(std::string_view piece) const;
 
+  /// The special token with the longest piece, of at least 3 bytes, with which `text` begins; -1: none.
+  std::int32_t special_at(std::string_view text) const;
+  /// How the vocabulary spells an id that is not text.
+  std::string_view piece(std::int32_t id) const { return special_pieces_.at(id); }
+
   /// Node 0 is the root, with depth 0.
   std::span<const TrieNode> trie() const { return trie_; }
   /// The node that these bytes lead to; -1: none.
@@ -86,6 +91,8 @@ class Vocabulary {
   std::vector<std::string> bytes_;
   std::vector<std::int32_t> stop_ids_, next_token_;
   std::unordered_map<std::string, std::int32_t> pieces_;
+  std::unordered_map<std::int32_t, std::string> special_pieces_;
+  std::size_t longest_piece_ = 0;
   std::vector<TrieNode> trie_;
   std::vector<std::int32_t> nodes_of_[256];
   int max_depth_ = 0;

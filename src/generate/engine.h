@@ -44,7 +44,8 @@ struct GenerateRequest {
   std::vector<std::int32_t> stop_ids;     ///< A drawn stop id ends the text and is not part of it.
   std::vector<std::string> stop_strings;  ///< They require a tokenizer.
   bool shows_stop = false;                ///< The text includes what ends it: the stop string, or the stop id's text.
-  bool shows_special = false;             ///< Special tokens appear in the text as the vocabulary spells them.
+  bool shows_special = false;             ///< Special tokens appear in the text as the vocabulary spells them,
+  std::vector<std::int32_t> shown{};      ///< or only these.
   int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
   bool wants_logprobs = false;            ///< Reports each token's own log-probability even if n_logprobs is 0.
   bool wants_prompt_logprobs = false;     ///< Also reports those of the prompt's tokens, except the first.

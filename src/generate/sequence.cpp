@@ -369,7 +369,8 @@ void Sequence::finish_step() {
 void Sequence::show_token(std::int32_t id) {
   if (!detokenizer_ || id >= tokenizer_size()) return;
   std::string bytes = detokenizer_->push(id);
-  if (request_.shows_special && tokenizer_->bytes(id).empty()) bytes = tokenizer_->piece(id);
+  const bool is_shown = request_.shows_special || std::ranges::find(request_.shown, id) != request_.shown.end();
+  if (is_shown && tokenizer_->bytes(id).empty()) bytes = tokenizer_->piece(id);
   show(text_.push(bytes));
 }
 

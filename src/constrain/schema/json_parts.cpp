@@ -133,9 +133,9 @@ Expr JsonParts::number() {
   });
 }
 
-Expr JsonParts::list(Expr item, std::int64_t min, std::int64_t max) {
+Expr JsonParts::list(Expr item, std::int64_t min, std::int64_t max, Expr separator) {
   const std::int64_t more = max == kUnlimited ? kUnlimited : max - 1;
-  const Expr rest = grammar_.repeat(grammar_.sequence({comma_, item}), std::max<std::int64_t>(min - 1, 0), more);
+  const Expr rest = grammar_.repeat(grammar_.sequence({separator, item}), std::max<std::int64_t>(min - 1, 0), more);
   return grammar_.sequence({item, rest});
 }
 
@@ -155,12 +155,12 @@ Expr JsonParts::member(std::string_view name, Expr value) {
 
 Expr JsonParts::any_object(int depth) {
   return rule(fmt::format("object {}", depth),
-              [&] { return brackets("{", list(member(string(), any(depth - 1)), 0, kUnlimited), "}", true); });
+              [&] { return brackets("{", list(member(string(), any(depth - 1)), 0, kUnlimited, comma_), "}", true); });
 }
 
 Expr JsonParts::any_array(int depth) {
   return rule(fmt::format("array {}", depth),
-              [&] { return brackets("[", list(any(depth - 1), 0, kUnlimited), "]", true); });
+              [&] { return brackets("[", list(any(depth - 1), 0, kUnlimited, comma_), "]", true); });
 }
 
 Expr JsonParts::any(int depth) {

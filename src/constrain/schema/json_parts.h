@@ -43,8 +43,8 @@ class JsonParts {
   Expr member(std::string_view name, Expr value);
   /// `open` and `close`, between them `items`, which may be absent if `may_be_empty`.
   Expr brackets(std::string_view open, Expr items, std::string_view close, bool may_be_empty);
-  /// `item`, and more of it after commas: `min` to `max` in all, at least one.
-  Expr list(Expr item, std::int64_t min, std::int64_t max);
+  /// `item`, and more of it after `separator`: `min` to `max` in all, at least one.
+  Expr list(Expr item, std::int64_t min, std::int64_t max, Expr separator);
   /// The values of an `enum`, as the schema spells them.
   Expr values(const std::vector<const OrderedJson*>& values);
 

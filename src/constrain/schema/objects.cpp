@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "constrain/char_nfa.h"
+#include "constrain/free_text.h"
 #include "constrain/regex.h"
 #include "constrain/schema/member_graph.h"
 #include "constrain/schema/schema.h"
@@ -17,7 +18,8 @@ using Kind = OrderedJson::Kind;
 
 }  // namespace
 
-std::vector<SchemaCompiler::Member> SchemaCompiler::named_members(const Shape& shape) {
+std::vector<SchemaCompiler::Member> SchemaCompiler::named_members(const Shape& shape,
+                                                                     const ContainerNotation* in) {
   std::vector<std::string> names;
   std::set<std::string> known;
   for (const OrderedJson* schema : shape.objects) {
@@ -43,14 +45,19 @@ std::vector<SchemaCompiler::Member> SchemaCompiler::named_members(const Shape& s
       });
       is_allowed &= !is_closed;
     }
-    const Expr member = is_allowed ? parts_.member(name, value_of(place.schemas)) : grammar_.never();
+    Expr member = grammar_.never();
+    if (is_allowed && in != nullptr) {
+      member = element(*in, grammar_.text(name), place.schemas);
+    } else if (is_allowed) {
+      member = parts_.member(name, value_of(place.schemas));
+    }
     members.push_back({name, needed.count(name) != 0, member});
   }
   return members;
 }
 
 std::optional<Expr> SchemaCompiler::other_member(const Shape& shape, const std::vector<std::string>& names,
-                                                 const OrderedJson& place) {
+                                                 const OrderedJson& place, const ContainerNotation* in) {
   bool has_named = false, has_patterns = false;
   Schemas others;
   for (const OrderedJson* schema : shape.objects) {
@@ -67,10 +74,31 @@ std::optional<Expr> SchemaCompiler::other_member(const Shape& shape, const std::
       throw Unsupported(reader_.where(place, "patternProperties"),
                         "patternProperties is supported only with additionalProperties false");
     }
+    if (in != nullptr) throw not_json(place, "patternProperties");
     return pattern_members(shape, names);
   }
   if (is_closed || (has_named && others.empty())) return std::nullopt;
+  if (in != nullptr) {
+    for (const OrderedJson* schema : shape.objects) {
+      if (schema->find("propertyNames") != nullptr) throw not_json(*schema, "propertyNames");
+    }
+    return free_member(*in, names, others, place);
+  }
   return parts_.member(other_name(shape, names), value_of(others));
+}
+
+Unsupported SchemaCompiler::not_json(const OrderedJson& place, std::string_view keyword) const {
+  return {reader_.where(place, keyword), "is not supported where the chat template does not write JSON"};
+}
+
+Expr SchemaCompiler::free_member(const ContainerNotation& in, const std::vector<std::string>& names,
+                                 const Schemas& schemas, const OrderedJson& place) {
+  if (in.key_end.empty()) throw not_json(place, "additionalProperties");
+  const std::string where = reader_.where(place);
+  const CharNfa others(grammar_, parts_.text_except(names), where);
+  const CharNfa ended(grammar_, text_without(grammar_, {&in.key_end, 1}), where);
+  const CharNfa name = others.both(ended, where).both(CharNfa::of_length(1, kUnlimited), where);
+  return element(in, name.expression(grammar_), schemas);
 }
 
 std::optional<Expr> SchemaCompiler::pattern_members(const Shape& shape, const std::vector<std::string>& names) {
@@ -146,18 +174,19 @@ Expr SchemaCompiler::other_name(const Shape& shape, const std::vector<std::strin
   return grammar_.choice(std::move(ways));
 }
 
-Expr SchemaCompiler::object(const Shape& shape, const OrderedJson& place) {
-  const std::vector<Member> named = named_members(shape);
+Expr SchemaCompiler::object(const Shape& shape, const OrderedJson& place, const ContainerNotation* in) {
+  const std::vector<Member> named = named_members(shape, in);
   std::vector<std::string> names;
   for (const Member& m : named) names.push_back(m.name);
-  const std::optional<Expr> other = other_member(shape, names, place);
+  const std::optional<Expr> other = other_member(shape, names, place, in);
   const bool may_be_empty = shape.min_properties == 0 &&
                             std::none_of(named.begin(), named.end(), [](const Member& m) { return m.is_required; });
-  return parts_.brackets("{", members(shape, named, other, place), "}", may_be_empty);
+  const Expr all = members(shape, named, other, place, in);
+  return in != nullptr ? around(*in, all, may_be_empty) : parts_.brackets("{", all, "}", may_be_empty);
 }
 
 Expr SchemaCompiler::members(const Shape& shape, const std::vector<Member>& named, std::optional<Expr> other,
-                             const OrderedJson& place) {
+                             const OrderedJson& place, const ContainerNotation* in) {
   const auto n_required = std::count_if(named.begin(), named.end(), [](const Member& m) { return m.is_required; });
   MemberCounts counts{shape.min_properties, shape.max_properties, n_required};
   if (other && counts.min > n_required + 1) {
@@ -165,7 +194,7 @@ Expr SchemaCompiler::members(const Shape& shape, const std::vector<Member>& name
                       "minProperties more than one above the required ones is not supported where names are free, "
                       "because names may repeat");
   }
-  MemberGraph graph(grammar_, parts_.comma(), counts);
+  MemberGraph graph(grammar_, separator(in), counts);
   for (const Member& m : named) graph.add(m.expression, m.is_required);
   return graph.finish(other, reader_.where(place));
 }
