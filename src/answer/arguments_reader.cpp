@@ -107,8 +107,9 @@ Match ArgumentsReader::json_text(std::string_view text, std::size_t& at, std::st
 Match ArgumentsReader::begin(std::string_view text, std::size_t& at, bool is_last, std::string& json) {
   std::string_view rest = text.substr(at);
   if (format_->kind == ArgumentsFormat::Kind::json) {
-    phase_ = Phase::json;
-    return match(rest, "{", is_last);
+    const Match begins = match(rest, "{", is_last);
+    if (begins == Match::yes) phase_ = Phase::json;
+    return begins;
   }
   const bool is_empty = elements().take_empty(rest);
   if (is_open(is_last)) return Match::partial;
