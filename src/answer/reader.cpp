@@ -7,7 +7,7 @@ namespace vitrine::answer {
 AnswerReader::AnswerReader(const AnswerFormat& format, std::string_view prompt, OrderedJson tools)
     : format_(&format), tools_(std::make_unique<const OrderedJson>(std::move(tools))) {
   is_open_ = format.reasoning && stripped(prompt).ends_with(format.reasoning->begin);
-  has_tools_ = format.calls && tools_->is_array() && !tools_->empty();
+  may_call_ = format.calls && tools_->is_array() && !tools_->empty();
 }
 
 bool AnswerReader::is_reasoning() const {
@@ -114,9 +114,7 @@ void AnswerReader::hand_out_reasoning(std::size_t end, AnswerDelta& delta) {
 }
 
 bool AnswerReader::content(bool is_last, AnswerDelta& delta) {
-  const bool may_call = has_tools_ && phase_ == Phase::content;
-  const bool has_call = may_call && find_call(is_last);
-  if (!may_call) searched_ = text_.size();
+  const bool has_call = find_call(is_last);
   if (has_call || is_last) {
     end_content(delta);
   } else {
@@ -125,29 +123,33 @@ bool AnswerReader::content(bool is_last, AnswerDelta& delta) {
   if (!has_call) return false;
   begin_phase(Phase::calls, searched_);
   is_in_call_ = true;
+  may_call_ = false;  // after the calls there is only content
   return true;
 }
 
 /// Searches for what begins a call. Moves searched_ to the place; what is before it is content.
 bool AnswerReader::find_call(bool is_last) {
-  while (true) {
+  while (may_call_) {
+    const std::size_t from = searched_;
     if (!call_) {
-      std::size_t place = text_.size();
-      for (const std::string& begin : format_->calls->begins) {
-        place = std::min(place, find_begun(text_, begin, searched_));
-      }
-      searched_ = place;
-    }
-    const bool is_late = format_->calls->only_first && !stripped(text_between(begin_, searched_)).empty();
-    if (searched_ == text_.size() || is_late) {
       searched_ = text_.size();
-      has_tools_ = has_tools_ && !is_late;
-      return false;
+      for (const std::string& begin : format_->calls->begins) {
+        searched_ = std::min(searched_, find_begun(text_, begin, from));
+      }
     }
-    const Match found = try_call(is_last);
-    if (found != Match::no) return found == Match::yes;
-    ++searched_;
+    const bool is_first = stripped(text_between(from, searched_)).empty();
+    if (searched_ < text_.size() && (is_first || !format_->calls->only_first)) {
+      const Match found = try_call(is_last);
+      if (found != Match::no) return found == Match::yes;
+      ++searched_;
+      may_call_ = !format_->calls->only_first;
+    } else {
+      may_call_ = is_first || !format_->calls->only_first;
+      break;
+    }
   }
+  searched_ = text_.size();
+  return false;
 }
 
 /// Whether a call begins at searched_.

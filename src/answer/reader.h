@@ -27,12 +27,16 @@ struct AnswerDelta {
   bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
 };
 
-/// Reads an answer in pieces. All that it hands out, put together, is what parse_answer() finds in the whole text,
-/// wherever the pieces are cut: text that may still become a mark, or white space at an end, is held back. What has
-/// been handed out is never taken back. Therefore a call that breaks off is another matter than for parse_answer(), to
-/// which it is content. Here it is a call as soon as what begins it, the name of a declared tool, the text after the
-/// name and the first character of the arguments have been read, and the id if the format has one: if the answer ends
-/// within the call, its arguments end there, too; if other text follows than the format has, that is content.
+/// Reads an answer in pieces. All deltas together are what parse_answer() finds in the whole text, wherever the pieces
+/// are cut. The reader holds back text that may still become a mark, and white space that may be at an end. If a
+/// template may leave out the end of a reasoning that its prompt begins, everything up to that end is held back:
+/// without it, the answer is content.
+///
+/// What was handed out is never taken back, so a call that breaks off is not content, as it is for parse_answer(). A
+/// call is handed out once these have been read: what begins it, the name of a declared tool, the text after the name,
+/// what begins the arguments, and the id, if the format has one. If the answer ends within the call, its arguments are
+/// a beginning of JSON text. If something else follows than the format has, that is content. JSON arguments are not
+/// checked beyond their brackets and strings.
 class AnswerReader {
  public:
   /// An answer to `prompt`, with tools as in requests (a list, or null). `format` must live as long as the reader.
@@ -84,7 +88,7 @@ class AnswerReader {
   AnswerDelta answer_{};
   Phase phase_ = Phase::start;
   bool is_open_ = false;      ///< The prompt has begun the reasoning.
-  bool has_tools_ = false;    ///< There may be calls.
+  bool may_call_ = false;     ///< A call may begin.
   std::size_t begin_ = 0;     ///< Where the phase begins in the text.
   std::size_t searched_ = 0;  ///< Up to where the text has been searched for what ends the phase.
   std::size_t seen_ = 0;      ///< Up to where it has been looked at for what can be handed out.
