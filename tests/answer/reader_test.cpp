@@ -15,6 +15,7 @@ namespace {
 using answer::AnswerDelta;
 using answer::AnswerReader;
 using answer::ParsedAnswer;
+using Kind = answer::ArgumentsFormat::Kind;
 
 /// The characters of a text.
 std::vector<std::string> characters(std::string_view text) {
@@ -257,6 +258,34 @@ TEST(AnswerReader, LongTextsComeInPieces) {
   EXPECT_EQ(reader.append("l>").calls.at(0).arguments, "\"}");
   EXPECT_TRUE(reader.append("<call>get_all").empty());
   EXPECT_EQ(reader.append("</call>").calls.at(0).arguments, "{}");
+}
+
+TEST(AnswerReader, LongTextsOfPublishedTemplatesComeInPieces) {
+  const PublishedAnswers* const published = published_answers();
+  if (published == nullptr) GTEST_SKIP() << "VITRINE_DATA has no agents";
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "if (a < b) return \"\xE2\x82\xAC\";\n\n";
+  std::size_t n = 0;
+  for (const PublishedAnswer& c : published->answers) {
+    if (!c.want.contains("tool_calls") || c.want["tool_calls"][0]["name"] != "write_file") continue;
+    SCOPED_TRACE(c.name);
+    const bool is_json = c.format->calls->arguments.kind == Kind::json;
+    const OrderedJson old = c.want["tool_calls"][0]["arguments"]["text"];
+    const std::string before = is_json ? old.dump() : old.get<std::string>();
+    const std::size_t at = c.text.find(before);
+    if (at == std::string::npos) continue;  // another spelling of JSON
+    std::string text = c.text;
+    text.replace(at, before.size(), is_json ? OrderedJson(lines).dump() : lines);
+    expect_as_parsed(*c.format, c.prompt, text, c.tools);
+    const Streamed read = streamed(*c.format, c.prompt, characters(text), c.tools);
+    ASSERT_FALSE(read.all.calls.empty());
+    std::size_t n_pieces = 0;
+    for (const AnswerDelta& delta : read.each) n_pieces += delta.calls.size();
+    const bool has_late_id = c.format->calls->parts.back().kind == answer::CallPart::Kind::id;
+    EXPECT_GT(n_pieces, has_late_id ? 0 : lines.size() / 2);
+    ++n;
+  }
+  EXPECT_GT(n, 30U);
 }
 
 TEST(AnswerReader, WhatIsNoCallIsContent) {
