@@ -226,7 +226,9 @@ bool AnswerReader::calls(bool is_last, AnswerDelta& delta) {
     n_handed_out_ = 0;
   }
   std::string_view rest = rest_of(searched_);
-  if (take_end(*format_->calls, rest, is_last) == Match::partial) return false;
+  const Match end = take_end(*format_->calls, rest, is_last);
+  if (end == Match::partial) return false;
+  if (end == Match::no && format_->calls->closing.starts_with(rest)) rest = {};  // the answer ends within the mark
   begin_phase(Phase::after_calls, text_.size() - rest.size());
   return true;
 }
