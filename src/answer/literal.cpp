@@ -10,8 +10,13 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr std::string_view kNumber = "+-.0123456789eE";
+/// The characters of numbers, of words and, after the place of an escape, of its digits.
+constexpr std::string_view kWord = "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// The end of the JSON text that begins at the beginning of `text`: brackets that match, a string, or a word; 0: none.
+constexpr std::size_t kUnended = std::string_view::npos;
+
+/// The end of the JSON text that begins at the beginning of `text`: brackets that match, a string, or a word; 0: none,
+/// kUnended: it does not end in `text`.
 std::size_t json_size(std::string_view text) {
   int depth = 0;
   bool is_in_string = false;
@@ -37,7 +42,7 @@ std::size_t json_size(std::string_view text) {
       return std::min(text.find_first_not_of(kNumber), text.size());
     }
   }
-  return 0;
+  return kUnended;
 }
 
 /// Reads Python's literals.
@@ -75,7 +80,7 @@ class PythonReader {
       return value;
     }
     const std::size_t size = json_size(text_.substr(at_));
-    if (size == 0) return std::nullopt;
+    if (size == 0 || size == kUnended) return std::nullopt;
     OrderedJson number = OrderedJson::parse(text_.substr(at_, size), nullptr, false);
     if (!number.is_number()) return std::nullopt;
     at_ += size;
@@ -158,16 +163,26 @@ class PythonReader {
 
 std::optional<std::pair<OrderedJson, std::size_t>> read_json(std::string_view text) {
   const std::size_t size = json_size(text);
-  if (size == 0) return std::nullopt;
+  if (size == 0 || size == kUnended) return std::nullopt;
   OrderedJson value = OrderedJson::parse(text.substr(0, size), nullptr, false);
   if (value.is_discarded()) return std::nullopt;
   return std::pair{std::move(value), size};
 }
 
 std::optional<std::pair<OrderedJson, std::size_t>> read_literal(std::string_view text) {
+  bool reached_end = false;
+  return read_literal(text, reached_end);
+}
+
+std::optional<std::pair<OrderedJson, std::size_t>> read_literal(std::string_view text, bool& reached_end) {
+  const std::size_t size = json_size(text);
+  reached_end = reached_end || size == kUnended || size == text.size();
   if (auto json = read_json(text)) return json;
   PythonReader reader(text);
   std::optional<OrderedJson> value = reader.value();
+  // A literal that fails, or ends, in the last word of the text may go on.
+  const std::size_t at = std::min(reader.at(), text.size());
+  reached_end = reached_end || text.find_first_not_of(kWord, at) == text.npos;
   if (!value) return std::nullopt;
   return std::pair{std::move(*value), reader.at()};
 }

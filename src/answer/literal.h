@@ -16,4 +16,7 @@ std::optional<std::pair<OrderedJson, std::size_t>> read_json(std::string_view te
 /// The same of a literal of Python (True, None, 'text', lists, tuples, dicts with texts as keys) or JSON.
 std::optional<std::pair<OrderedJson, std::size_t>> read_literal(std::string_view text);
 
+/// The same. Sets `reached_end` if more text could change the result.
+std::optional<std::pair<OrderedJson, std::size_t>> read_literal(std::string_view text, bool& reached_end);
+
 }  // namespace vitrine::answer

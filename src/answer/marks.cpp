@@ -26,6 +26,19 @@ bool take(std::string_view& text, std::string_view literal) {
   return true;
 }
 
+Match match(std::string_view text, std::string_view literal, bool is_last) {
+  if (text.starts_with(literal)) return Match::yes;
+  return !is_last && literal.starts_with(text) ? Match::partial : Match::no;
+}
+
+std::size_t find_begun(std::string_view text, std::string_view literal, std::size_t from) {
+  const std::size_t whole = text.find(literal, from);
+  if (whole != text.npos) return whole;
+  std::size_t at = std::max(from, text.size() - std::min(text.size(), literal.size()));
+  while (at < text.size() && !literal.starts_with(text.substr(at))) ++at;
+  return std::min(at, text.size());
+}
+
 std::string_view after_last(std::string_view text, std::string_view end) {
   const std::size_t at = text.rfind(end);
   return at == text.npos ? text : text.substr(at + end.size());

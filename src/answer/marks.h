@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace vitrine::answer {
@@ -15,6 +16,16 @@ std::string_view right_stripped(std::string_view text);
 
 /// Removes `literal` from the beginning of `text`; false if it is not there.
 bool take(std::string_view& text, std::string_view literal);
+
+/// What the beginning of a text says of a literal: it is there, it is not, or more text decides.
+enum class Match : std::uint8_t { no, partial, yes };
+
+/// Whether `text` begins with `literal`. `is_last`: no more text comes, so the answer is never partial.
+Match match(std::string_view text, std::string_view literal, bool is_last);
+
+/// The first place, from `from` on, where `text` has `literal`, or ends with a beginning of it; the end of `text`:
+/// none.
+std::size_t find_begun(std::string_view text, std::string_view literal, std::size_t from);
 
 /// The text after the last `end` in it; the whole text if there is none.
 std::string_view after_last(std::string_view text, std::string_view end);

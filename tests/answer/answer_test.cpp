@@ -2,59 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "answer/answers.h"
 #include "answer/describe.h"
-#include "answer/learn.h"
 #include "answer/literal.h"
 #include "answer/parse.h"
-#include "base/mapped_file.h"
-#include "support/data.h"
 
 namespace vitrine::test {
 namespace {
 
-using answer::AnswerFormat;
 using answer::ParsedAnswer;
 using Kind = answer::ArgumentsFormat::Kind;
-
-AnswerFormat learned(const std::string& source) {
-  const ChatTemplate parsed(source);
-  return answer::learn_format({&parsed, &parsed, source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}, {}});
-}
-
-/// A template that writes calls: what is before the calls, a call, what is between calls, what is after them.
-std::string with_calls(const std::string& call, const std::string& before = "", const std::string& between = "",
-                       const std::string& after = "") {
-  return "{% for m in messages %}<|{{ m.role }}|>{% if m.content %}{{ m.content }}{% endif %}"
-         "{% if m.tool_calls %}" +
-         before + "{% for c in m.tool_calls %}{% set f = c.function %}{% if not loop.first %}" + between +
-         "{% endif %}" + call + "{% endfor %}" + after +
-         "{% endif %}<|end|>{% endfor %}{% if tools %}{{ tools[0].function.name[:0] }}{% endif %}"
-         "{% if add_generation_prompt %}<|assistant|>{% endif %}";
-}
-
-OrderedJson tools() {
-  return OrderedJson::parse(R"([
-    {"type": "function", "function": {"name": "get", "parameters": {"type": "object",
-      "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "on": {"type": "boolean"},
-                     "list": {"type": "array", "items": {"type": "string"}}, "more": {"type": "object"}}}}},
-    {"type": "function", "function": {"name": "get_all"}}])");
-}
-
-const std::string kHermes =
-    with_calls("<tool_call>\n{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | tojson }}}\n</tool_call>", "",
-               "{{ '\\n' }}");
-const std::string kFields = with_calls(
-    "<call>{{ f.name }}{% for k, v in f.arguments.items() %}<k>{{ k }}</k><v>{{ v if v is string else v | tojson }}</v>"
-    "{% endfor %}</call>");
-const std::string kKeyword = with_calls(
-    "{{ f.name }}({% for k, v in f.arguments.items() %}{% if not loop.first %}, {% endif %}{{ k }}={{ v | tojson }}"
-    "{% endfor %})",
-    "<|calls|>[", ", ", "]<|/calls|>");
-const std::string kNumbered = with_calls("<c>functions.{{ f.name }}:{{ loop.index0 }}<a>{{ f.arguments | tojson }}</c>",
-                                         "<calls>", "", "</calls>");
-const std::string kIds =
-    with_calls("{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | tojson }}, \"id\": \"{{ c.id }}\"}",
-               "[CALLS][", ", ", "]");
 
 ParsedAnswer parsed(const std::string& source, const std::string& text) {
   return answer::parse_answer(learned(source), "<|assistant|>", text, tools());
@@ -171,14 +128,6 @@ TEST(ParseAnswer, WhatIsNoWholeCallIsContent) {
   EXPECT_EQ(answer::parse_answer(format, "", "", tools()).content, "");
 }
 
-std::string thinking(const std::string& prompt) {
-  return "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>\n{{ m.reasoning_content "
-         "}}\n</think>\n\n"
-         "{% elif m.role == 'assistant' and enable_thinking is defined and enable_thinking %}<think>\n\n</think>\n\n"
-         "{% endif %}{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>" +
-         prompt + "{% endif %}";
-}
-
 TEST(AnswerFormat, ReasoningIsLearned) {
   const AnswerFormat inside = learned(thinking(""));
   ASSERT_TRUE(inside.reasoning);
@@ -242,47 +191,20 @@ TEST(Literal, PythonAndJsonAreRead) {
 
 /// What 79 published templates write, and what it means.
 TEST(ParseAnswer, PublishedTemplates) {
-  const std::string path = outside_data("agents/calls.jsonl"), folder = outside_data("tuning/templates");
-  if (path.empty() || folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no agents";
-  std::istringstream lines{std::string(MappedFile::open_or_read(path)->text())};
-  std::string line;
-  std::getline(lines, line);
-  const OrderedJson shared = OrderedJson::parse(line);
-  std::vector<std::pair<std::string, std::string>> special;
-  for (const auto& [name, token] : shared["special"].items()) special.emplace_back(name, token);
-  std::map<std::string, std::pair<ChatTemplate, AnswerFormat>> known;
-  std::int64_t n = 0, n_right = 0, n_wrong = 0;
-  while (std::getline(lines, line)) {
-    const OrderedJson c = OrderedJson::parse(line);
-    const std::string name = c["template"];
-    if (!known.contains(name)) {
-      const std::string source(MappedFile::open_or_read(folder + "/" + name + ".jinja")->text());
-      const ChatTemplate chat_template(source);
-      known.emplace(
-          name, std::pair{chat_template, answer::learn_format({&chat_template, &chat_template, source, special, {}})});
-    }
-    const auto& [chat_template, format] = known.at(name);
-    const bool has_tools = c["tools"];
-    const TemplateData messages = TemplateData::parse(c["messages"].dump(), name);
-    const TemplateData offered = TemplateData::parse(shared["tools"].dump(), name);
-    TemplateInput input;
-    input.messages = &messages.value();
-    if (has_tools) input.tools = &offered.value();
-    input.add_generation_prompt = true;
-    input.special_tokens = special;
-    const ParsedAnswer read =
-        answer::parse_answer(format, chat_template.render(input).text, c["parse"].get<std::string>(),
-                             has_tools ? shared["tools"] : OrderedJson());
+  const PublishedAnswers* const published = published_answers();
+  if (published == nullptr) GTEST_SKIP() << "VITRINE_DATA has no agents";
+  std::int64_t n_right = 0, n_wrong = 0;
+  for (const PublishedAnswer& c : published->answers) {
+    const ParsedAnswer read = answer::parse_answer(*c.format, c.prompt, c.text, c.tools);
     OrderedJson calls = OrderedJson::array();
     for (const auto& call : read.calls) calls.push_back({{"name", call.name}, {"arguments", call.arguments}});
-    const OrderedJson want = c["want"].contains("tool_calls") ? c["want"]["tool_calls"] : OrderedJson::array();
+    const OrderedJson want = c.want.contains("tool_calls") ? c.want["tool_calls"] : OrderedJson::array();
     const bool same_calls = Json::parse(calls.dump()) == Json::parse(want.dump());
-    const std::string reasoning = c["want"].value("reasoning_content", "");
-    ++n;
+    const std::string reasoning = c.want.value("reasoning_content", "");
     n_wrong += !read.calls.empty() && !same_calls ? 1 : 0;
-    n_right += same_calls && read.content == c["want"]["content"] && read.reasoning.value_or("") == reasoning ? 1 : 0;
+    n_right += same_calls && read.content == c.want["content"] && read.reasoning.value_or("") == reasoning ? 1 : 0;
   }
-  EXPECT_EQ(n, 338);
+  EXPECT_EQ(published->answers.size(), 338U);
   EXPECT_EQ(n_wrong, 0);
   // Two templates write a content before a call as they write a thought.
   EXPECT_GE(n_right, 336);
