@@ -35,11 +35,11 @@ class AnswerWriter {
     white_space_ = grammar_.repeat(grammar_.set(constrain::CharSet::of_any(" \t\r\n")), 0, 8);
   }
 
-  Grammar write(std::string_view prompt) {
+  Grammar write(ReasoningPlace reasoning) {
     const constrain::RuleId root = grammar_.add_rule("answer");
     grammar_.root = root;
     const Expr after = grammar_.named("after reasoning", after_reasoning());
-    grammar_.define(root, format_.reasoning ? with_reasoning(prompt, after) : after);
+    grammar_.define(root, reasoning != ReasoningPlace::nowhere ? with_reasoning(reasoning, after) : after);
     return std::move(grammar_);
   }
 
@@ -75,7 +75,7 @@ class AnswerWriter {
     return false;
   }
 
-  Expr with_reasoning(std::string_view prompt, Expr after) {
+  Expr with_reasoning(ReasoningPlace place, Expr after) {
     const ReasoningFormat& own = *format_.reasoning;
     const std::string marks[] = {first_mark(own.end)};
     const Expr free = grammar_.named("reasoning", constrain::text_without(grammar_, marks));
@@ -84,9 +84,7 @@ class AnswerWriter {
     // An answer that may be any text may also end within its reasoning.
     const bool is_free = rules_.calls != AnswerRules::Calls::must && !rules_.content;
     const Expr open = is_free ? grammar_.choice({whole, free}) : whole;
-    prompt = right_stripped(prompt);
-    if (prompt.ends_with(right_stripped(own.begin))) return open;
-    if (prompt.ends_with(right_stripped(own.end))) return after;
+    if (place == ReasoningPlace::prompt) return open;
     const Expr begun = grammar_.sequence({white_space_, literal(own.begin), open});
     return grammar_.choice({begun, grammar_.sequence({white_space_, end, after}), after});
   }
@@ -197,13 +195,25 @@ class AnswerWriter {
       notation = [&](Grammar& grammar) { return notation_of(own, grammar); };
     }
     try {
-      const std::string schema = tool.is_strict ? tool.parameters.dump() : R"({"type":"object"})";
-      return known->second = grammar_.append(constrain::parse_arguments(schema, notation));
+      if (!tool.is_strict && can_name_members()) {
+        return known->second = grammar_.append(constrain::parse_arguments(R"({"type":"object"})", notation));
+      }
+      return known->second = grammar_.append(constrain::parse_arguments(tool.parameters.dump(), notation));
     } catch (const Unsupported& e) {
       throw Unsupported("tools", "tool \"{}\": {}", tool.name, e.what());
     } catch (const Error& e) {
       throw BadInput("tools", "tool \"{}\": {}", tool.name, e.what());
     }
+  }
+
+  /// Whether arguments may have other names than those of a schema: not where a name is written twice.
+  bool can_name_members() const {
+    const auto n_keys = [](const Container& own) {
+      return std::ranges::count(own.of_other, CallPart::Kind::key, &CallPart::kind);
+    };
+    const ArgumentsFormat& own = format_.calls->arguments;
+    const bool is_nested = own.notation.kind == Notation::Kind::nested;
+    return n_keys(own.members) <= 1 && (!is_nested || n_keys(own.notation.object) <= 1);
   }
 
   constrain::Notation notation_of(const ArgumentsFormat& own, Grammar& grammar) {
@@ -263,13 +273,40 @@ class AnswerWriter {
 
 }  // namespace
 
-Grammar answer_grammar(const AnswerFormat& format, std::string_view prompt, const AnswerRules& rules,
+ReasoningPlace reasoning_place(const AnswerFormat& format, std::string_view prompt) {
+  if (!format.reasoning) return ReasoningPlace::nowhere;
+  prompt = right_stripped(prompt);
+  if (prompt.ends_with(right_stripped(format.reasoning->begin))) return ReasoningPlace::prompt;
+  return prompt.ends_with(right_stripped(format.reasoning->end)) ? ReasoningPlace::nowhere : ReasoningPlace::answer;
+}
+
+std::vector<std::string> texts_of(const AnswerFormat& format) {
+  std::vector<std::string> texts = format.content_leads;
+  if (format.reasoning) texts.insert(texts.end(), {format.reasoning->begin, format.reasoning->end});
+  if (!format.calls) return texts;
+  const CallFormat& calls = *format.calls;
+  texts.insert(texts.end(), calls.begins.begin(), calls.begins.end());
+  texts.insert(texts.end(), {calls.between.value_or(""), calls.closing});
+  const auto add = [&](const std::vector<CallPart>& parts) {
+    for (const CallPart& part : parts) texts.push_back(part.text);
+  };
+  add(calls.parts);
+  for (const Container* own : {&calls.arguments.members, &calls.arguments.notation.list, &calls.arguments.notation.object}) {
+    texts.insert(texts.end(), {own->empty.value_or(""), own->open, own->separator, own->close});
+    add(own->of_text);
+    add(own->of_other);
+  }
+  std::erase(texts, "");
+  return texts;
+}
+
+Grammar answer_grammar(const AnswerFormat& format, ReasoningPlace reasoning, const AnswerRules& rules,
                        const constrain::Vocabulary& vocabulary, std::span<const std::int32_t> stop_ids) {
   if (rules.calls != AnswerRules::Calls::none) {
     if (!format.calls) throw BadInput("tools", "{}", format.reason);
     if (declared_tools(rules.tools).empty()) throw BadInput("tools", "expected at least one tool");
   }
-  return AnswerWriter(format, rules, vocabulary, stop_ids).write(prompt);
+  return AnswerWriter(format, rules, vocabulary, stop_ids).write(reasoning);
 }
 
 }  // namespace vitrine::answer

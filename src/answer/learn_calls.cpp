@@ -72,6 +72,7 @@ class CallLearner {
     learn_begin(one);
     learn_closing();
     learn_example();
+    learn_ids();
     return std::move(calls_);
   }
 
@@ -273,6 +274,13 @@ class CallLearner {
       size -= last_mark(end).size();
     }
     calls_.closing = right_stripped(end.substr(0, size));
+  }
+
+  /// Whether the template refuses a usual id.
+  void learn_ids() {
+    OrderedJson messages = probe_messages({.calls = {arguments(0)}}, calls_.form);
+    messages.back()["tool_calls"][0]["id"] = "call_0123456789abcdefghijklmn";
+    calls_.has_short_ids = !prober_.render(messages, true, false).has_value();
   }
 
   void learn_example() {

@@ -10,7 +10,7 @@ namespace vitrine::answer {
 
 struct DeclaredTool {
   std::string name{};
-  OrderedJson parameters{};  ///< The JSON Schema of the arguments, of an object.
+  OrderedJson parameters{};  ///< The JSON Schema of the arguments, which are an object; without any, it is empty.
   bool is_strict = true;     ///< False: the arguments are any object.
 };
 
