@@ -32,10 +32,12 @@ std::vector<std::size_t> best(std::span<const GenerateResult> results, std::size
 }  // namespace
 
 Json Usage::to_json() const {
-  return {{"prompt_tokens", prompt_tokens},
-          {"completion_tokens", completion_tokens},
-          {"total_tokens", prompt_tokens + completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
+  Json usage = {{"prompt_tokens", prompt_tokens},
+                {"completion_tokens", completion_tokens},
+                {"total_tokens", prompt_tokens + completion_tokens},
+                {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
+  if (reasoning_tokens) usage["completion_tokens_details"] = {{"reasoning_tokens", *reasoning_tokens}};
+  return usage;
 }
 
 CompletionReply::CompletionReply(const ServedModel& model, const CompletionRequest& request, const std::string& id,
@@ -46,6 +48,64 @@ CompletionReply::CompletionReply(const ServedModel& model, const CompletionReque
       created_(created),
       streams_(request.streams ? request.n_sequences() : 0) {
   for (const Prompt& prompt : request.prompts) usage_.prompt_tokens += std::ssize(prompt.ids);
+  if (request.answers == nullptr) return;
+  usage_.reasoning_tokens = 0;
+  for (Stream& stream : streams_) stream.reader.emplace(request.answers->reader());
+}
+
+void CompletionReply::count_reasoning(std::span<const std::int32_t> ids) {
+  if (request_.answers != nullptr) *usage_.reasoning_tokens += request_.answers->n_reasoning(*model_.tokenizer, ids);
+}
+
+Json CompletionReply::call_json(std::size_t sequence, const answer::AnswerDelta::Call& call) const {
+  Json function = {{"arguments", call.arguments}};
+  if (call.begins) function["name"] = call.name;
+  if (request_.answers->is_legacy) return function;
+  Json json = {{"index", call.index}, {"function", std::move(function)}};
+  if (!call.begins) return json;
+  const std::uint64_t seed = request_.given.seed.value_or(0);
+  json["id"] = call.id.empty() ? request_.answers->call_id(seed, sequence, call.index) : call.id;
+  json["type"] = "function";
+  return json;
+}
+
+/// The message of an answer.
+Json CompletionReply::message(std::size_t sequence, const std::string& text, bool& has_calls) const {
+  Json message = {{"role", "assistant"}, {"content", request_.lead + text}, {"refusal", nullptr}};
+  if (request_.answers == nullptr) return message;
+  answer::AnswerReader reader = request_.answers->reader();
+  reader.append(text);
+  reader.finish();
+  const answer::AnswerDelta& answer = reader.answer();
+  has_calls = !answer.calls.empty();
+  message["content"] = request_.lead + answer.content;
+  if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
+  if (has_calls && answer.content.empty()) message["content"] = nullptr;
+  for (const auto& call : answer.calls) {
+    answer::AnswerDelta::Call whole = call;
+    whole.begins = true;
+    if (request_.answers->is_legacy) {
+      message["function_call"] = call_json(sequence, whole);
+      break;
+    }
+    message["tool_calls"].push_back(call_json(sequence, whole));
+    message["tool_calls"].back().erase("index");
+  }
+  return message;
+}
+
+Json CompletionReply::delta(std::size_t sequence, const answer::AnswerDelta& delta) const {
+  Json json = Json::object();
+  if (!delta.content.empty()) json["content"] = delta.content;
+  if (!delta.reasoning.empty()) json["reasoning_content"] = delta.reasoning;
+  for (const auto& call : delta.calls) {
+    if (request_.answers->is_legacy) {
+      json["function_call"] = call_json(sequence, call);
+    } else {
+      json["tool_calls"].push_back(call_json(sequence, call));
+    }
+  }
+  return json;
 }
 
 /// A prompt counts once, with what its first sequence did not have to read.
@@ -88,7 +148,9 @@ Json CompletionReply::choice(std::size_t index, const std::string& text, Json lo
   } else if (request_.streams) {
     choice["delta"] = {{"content", text}};
   } else {
-    choice["message"] = {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+    bool has_calls = false;
+    choice["message"] = message(index, text, has_calls);
+    if (has_calls && reason == FinishReason::stop) choice["finish_reason"] = name_of_calls();
   }
   return choice;
 }
@@ -110,7 +172,9 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
         for (const TokenReport& token : result.logprobs) collected.add(token);
         logprobs = collected.take();
       }
-      Json choice = this->choice(choices.size(), lead(prompt) + result.text, std::move(logprobs), result.finish_reason);
+      count_reasoning(result.ids);
+      const std::string text = request_.is_chat ? result.text : lead(prompt) + result.text;
+      Json choice = this->choice(choices.size(), text, std::move(logprobs), result.finish_reason);
       if (request_.reports_ids) choice["vitrine"] = reports(p * best_of + s, result.ids);
       if (request_.returns_ids) choice["token_ids"] = result.ids;
       choices.push_back(std::move(choice));
@@ -147,6 +211,29 @@ std::vector<Json> CompletionReply::chunks(SequenceStep step) {
   return all;
 }
 
+/// Replaces the text of a streamed choice by what it adds to the parts of the answer.
+void CompletionReply::read_piece(Stream& stream, const SequenceStep& step, const std::string& text, Json& choice) {
+  answer::AnswerDelta delta = stream.reader->append(text);
+  choice["delta"] = this->delta(step.id, delta);
+  if (!step.result) return;
+  const Json last = this->delta(step.id, stream.reader->finish());
+  for (const auto& [name, value] : last.items()) {
+    Json& own = choice["delta"][name];
+    if (value.is_array()) {
+      for (const Json& call : value) own.push_back(call);
+    } else if (own.is_string()) {
+      own = own.get<std::string>() + value.get<std::string>();
+    } else if (own.is_null()) {
+      own = value;
+    } else {
+      own["arguments"] = own["arguments"].get<std::string>() + value["arguments"].get<std::string>();
+    }
+  }
+  count_reasoning(stream.ids);
+  const bool has_calls = !stream.reader->answer().calls.empty();
+  if (has_calls && choice["finish_reason"] == "stop") choice["finish_reason"] = name_of_calls();
+}
+
 /// A chunk with log-probabilities of the prompt. The first one also has its text.
 Json CompletionReply::prompt_chunk(Stream& stream, const SequenceStep& step) {
   const Prompt& prompt = request_.prompt_of(step.id);
@@ -180,6 +267,7 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
     count_cached(step.id, *step.result);
   }
   Json choice = this->choice(step.id, text, std::move(logprobs), reason);
+  if (stream.reader) read_piece(stream, step, text, choice);
   if (is_first && request_.is_chat) choice["delta"]["role"] = "assistant";
   if (step.result && request_.reports_ids) choice["vitrine"] = reports(step.id, stream.ids);
   const bool returns_prompt = request_.returns_ids && std::exchange(stream.has_ids, true) == false;

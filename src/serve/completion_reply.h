@@ -16,6 +16,7 @@ struct Usage {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  ///< Of the prompts: read earlier, for the same or another request.
   std::int64_t completion_tokens = 0;
+  std::optional<std::int64_t> reasoning_tokens{};  ///< Of these; none if answers are not taken apart.
 
   Json to_json() const;
 };
@@ -44,6 +45,7 @@ class CompletionReply {
     bool has_ids = false;  // of the prompt, in an event
     std::optional<Logprobs> logprobs;
     std::vector<std::int32_t> ids;
+    std::optional<answer::AnswerReader> reader;  // of a chat whose answers are taken apart
   };
 
   Logprobs logprobs_of(const Prompt& prompt) const;
@@ -51,6 +53,12 @@ class CompletionReply {
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
   std::string lead(const Prompt& prompt) const;
   Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;
+  Json message(std::size_t sequence, const std::string& text, bool& has_calls) const;
+  Json delta(std::size_t sequence, const answer::AnswerDelta& delta) const;
+  Json call_json(std::size_t sequence, const answer::AnswerDelta::Call& call) const;
+  void read_piece(Stream& stream, const SequenceStep& step, const std::string& text, Json& choice);
+  const char* name_of_calls() const { return request_.answers->is_legacy ? "function_call" : "tool_calls"; }
+  void count_reasoning(std::span<const std::int32_t> ids);
   Json reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const;
   Json chunk(Json choices) const;
   Json prompt_chunk(Stream& stream, const SequenceStep& step);

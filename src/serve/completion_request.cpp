@@ -238,6 +238,15 @@ void read_logprobs(RequestFields& fields, std::optional<int> n, CompletionReques
   request.reports_logprobs = request.reports_logprobs || probs > 0;
 }
 
+/// llama-server's `reasoning_format`, and vLLM's `include_reasoning`: whether the reasoning stays in the content.
+bool read_reasoning_format(RequestFields& fields) {
+  const std::string format = fields.text("reasoning_format").value_or("auto");
+  for (const char* const known : {"none", "auto", "deepseek", "deepseek-legacy"}) {
+    if (format == known) return format == "none";
+  }
+  fields.fail("reasoning_format", fmt::format("expected none, auto or deepseek, got \"{}\"", format));
+}
+
 }  // namespace
 
 GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults defaults) const {
@@ -253,6 +262,12 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   request.wants_logprobs = reports_logprobs || best_of > n;  // to rank the sequences
   request.wants_prompt_logprobs = reports_logprobs && echoes;
   request.prompt_logprobs_in_steps = request.wants_prompt_logprobs && streams;
+  if (answers != nullptr) {
+    request.shown = answers->shown;
+    if (answers->constraint != nullptr) request.answer.constraint = answers->constraint;
+    request.answer.must_finish = !given.no_must_finish;
+    if (given.fast_forward) request.answer.fast_forward = defaults.constraints->tokens();
+  }
   if (!recorders.empty()) request.taps = recorders[number];
   return request;
 }
@@ -301,14 +316,19 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
   const std::optional<SiteFields> sites = read_reports(model, fields);
   RequestedChat chat = read_chat(fields);
+  const RequestedTools tools = read_tools(body, fields);
+  chat.conversation.set_tools(tools.shown);
+  const bool keeps_reasoning = read_reasoning_format(fields);
   if (fields.flag("echo").value_or(false)) request.lead = chat.continued;
   request.returns_prompt = fields.flag("return_prompt_text").value_or(false);
   chat.how.adds_special_tokens = fields.flag("add_special_tokens").value_or(false);
   fields.finish();
   Prompt prompt;
-  if (request.returns_prompt) prompt.text = format.text(chat.conversation, chat.how);
-  prompt.ids = truncation.apply(format.encode(chat.conversation, chat.how));
+  EncodedChat encoded = format.encoded(chat.conversation, chat.how);
+  if (request.returns_prompt) prompt.text = encoded.text;
+  prompt.ids = truncation.apply(std::move(encoded.ids));
   check_prompt(model, prompt.ids, "messages");
+  request.answers = chat_answers(model, tools, request.given, keeps_reasoning, std::move(encoded.text));
   request.prompts = {std::move(prompt)};
   if (sites) add_taps(model, *sites, request);
   return request;

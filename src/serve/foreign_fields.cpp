@@ -57,7 +57,7 @@ void ignore_fields_of_texts(RequestFields& fields) {
 
 const std::vector<ForeignField>& foreign_fields() {
   constexpr unsigned kOfText = kOfCompletion | kOfChat, kOfAny = kOfText | kOfVectors | kOfTokens;
-  constexpr std::string_view kRefused = "is not supported", kTools = "tools are not supported",
+  constexpr std::string_view kRefused = "is not supported", kOfChats = "/v1/chat/completions has tools",
                              kSampler = "the sampler is not supported", kText = "the model reads text only";
   static const std::vector<ForeignField> fields = {
       // OpenAI
@@ -69,7 +69,7 @@ const std::vector<ForeignField>& foreign_fields() {
       {"prompt_cache_key", kOfText},
       {"prompt_cache_options", kOfText},
       {"prompt_cache_retention", kOfText},
-      {"parallel_tool_calls", kOfText},
+      {"parallel_tool_calls", kOfCompletion},
       {"verbosity", kOfText},
       {"prediction", kOfText},
       {"suffix", kOfText, kRefused},
@@ -77,10 +77,10 @@ const std::vector<ForeignField>& foreign_fields() {
       {"moderation", kOfText, kRefused},
       {"audio", kOfText, kText},
       {"modalities", kOfText, kText, {Json::array({"text"})}},
-      {"tools", kOfText | kOfTokens, kTools},
-      {"functions", kOfText, kTools},
-      {"tool_choice", kOfText, kTools, {"none", "auto"}},
-      {"function_call", kOfText, kTools, {"none", "auto"}},
+      {"tools", kOfCompletion, kOfChats},
+      {"functions", kOfCompletion, kOfChats},
+      {"tool_choice", kOfCompletion, kOfChats, {"none", "auto"}},
+      {"function_call", kOfCompletion, kOfChats, {"none", "auto"}},
       // vLLM
       {"priority", kOfAny},
       {"request_id", kOfAny},
@@ -152,7 +152,7 @@ const std::vector<ForeignField>& foreign_fields() {
       {"grammar_lazy", kOfText},
       {"grammar_triggers", kOfText},
       {"preserved_tokens", kOfText},
-      {"reasoning_format", kOfText, "texts keep their reasoning", {"none", "auto"}},
+      {"reasoning_format", kOfCompletion},
       {"thinking_budget_tokens", kOfText, kRefused, {-1}},
       {"lora", kOfText, "adapters are the server's (--adapter)"},
       {"min_keep", kOfText, kRefused, {0, 1}},

@@ -1,0 +1,93 @@
+#include "serve/chat_answers.h"
+
+#include "base/rng.h"
+#include "constrain/sources.h"
+
+namespace vitrine {
+namespace {
+
+using Calls = answer::AnswerRules::Calls;
+using answer::ReasoningPlace;
+
+std::vector<std::int32_t> special_tokens_of(const answer::AnswerFormat& format, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> special;
+  for (const std::string& text : answer::texts_of(format)) {
+    for (const std::int32_t id : tokenizer.encode(text, SpecialTokens::written)) {
+      if (tokenizer.bytes(id).empty()) special.push_back(id);
+    }
+  }
+  return special;
+}
+
+/// The grammar of the answers, unless they may be any text that the constraint of the request, if any, permits.
+std::shared_ptr<const constrain::Constraint> constraint_of_answers(const ServedModel& model,
+                                                                   const RequestedTools& tools,
+                                                                   const GenerateOptions& given,
+                                                                   std::string_view prompt) {
+  const answer::AnswerFormat& format = model.chat->answers();
+  const std::optional<constrain::Source> content = constraint_of(given);
+  const ReasoningPlace place = answer::reasoning_place(format, prompt);
+  const bool may_call = format.calls && !tools.shown.is_null();
+  if (!may_call && !(content && place != ReasoningPlace::nowhere)) return nullptr;
+  constrain::ConstraintCache& cache = *model.defaults.constraints;
+  const std::string key = fmt::format("answer {} {} {} {}{}{}", static_cast<int>(place),
+                                      static_cast<int>(tools.rules.calls), tools.rules.may_have_several,
+                                      may_call ? tools.rules.tools.dump() : "", content ? content->key() : "",
+                                      fmt::join(*given.stop_ids, " "));
+  return cache.get("answer", key, [&] {
+    answer::AnswerRules rules = tools.rules;
+    if (content) rules.content = constrain::parse_source(*content, *cache.vocabulary());
+    return answer::answer_grammar(format, place, rules, *cache.vocabulary(), *given.stop_ids);
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const RequestedTools& tools,
+                                                const GenerateOptions& given, bool keeps_reasoning,
+                                                std::string prompt) {
+  const answer::AnswerFormat& format = model.chat->answers();
+  const bool may_call = tools.rules.calls != Calls::none;
+  if (may_call && !format.calls) throw RequestError(kInvalid, "tools", "{}", format.reason);
+  ChatAnswers answers{.format = format, .prompt = std::move(prompt), .is_legacy = tools.is_legacy};
+  try {
+    answers.constraint = constraint_of_answers(model, tools, given, answers.prompt);
+  } catch (const Error& e) {
+    throw RequestError(kInvalid, "tools", "{}", e.what());
+  }
+  if (may_call) answers.tools = tools.rules.tools;
+  if (!may_call) answers.format.calls.reset();
+  if (keeps_reasoning) answers.format.reasoning.reset();
+  if (!may_call && !answers.format.reasoning && answers.constraint == nullptr) return nullptr;
+  answers.shown = special_tokens_of(answers.format, *model.tokenizer);
+  return std::make_shared<const ChatAnswers>(std::move(answers));
+}
+
+std::int64_t ChatAnswers::n_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) const {
+  const ReasoningPlace place = answer::reasoning_place(format, prompt);
+  if (place == ReasoningPlace::nowhere) return 0;
+  const std::string &begin = format.reasoning->begin, &end = format.reasoning->end;
+  std::string text = place == ReasoningPlace::prompt ? begin : "";
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= tokenizer.vocab_size()) continue;
+    const std::string bytes = tokenizer.bytes(ids[i]);
+    text += bytes.empty() ? tokenizer.piece(ids[i]) : bytes;
+    const std::size_t at = text.find(begin);
+    if (at != text.npos && text.find(end, at + begin.size()) != text.npos) return static_cast<std::int64_t>(i) + 1;
+  }
+  return text.find(begin) != text.npos ? std::ssize(ids) : 0;
+}
+
+std::string ChatAnswers::call_id(std::uint64_t seed, std::size_t sequence, std::size_t index) const {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr int kStream = 1;  // 0 draws tokens
+  const bool is_short = format.calls && format.calls->has_short_ids;
+  std::string id = is_short ? "" : "call_";
+  for (std::size_t i = 0; i < (is_short ? 9U : 24U); ++i) {
+    const double draw = uniform(~seed, sequence, 32 * index + i, kStream);
+    id += kLetters[static_cast<std::size_t>(draw * static_cast<double>(kLetters.size()))];
+  }
+  return id;
+}
+
+}  // namespace vitrine
