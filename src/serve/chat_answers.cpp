@@ -48,12 +48,17 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
                                                 std::string prompt) {
   const answer::AnswerFormat& format = model.chat->answers();
   const bool may_call = tools.rules.calls != Calls::none;
-  if (may_call && !format.calls) throw RequestError(kInvalid, "tools", "{}", format.reason);
+  if (may_call && !format.calls) {
+    throw RequestError(kInvalid, "tools", "the model's calls are not known: {}", format.reason);
+  }
   ChatAnswers answers{.format = format, .prompt = std::move(prompt), .is_legacy = tools.is_legacy};
   try {
     answers.constraint = constraint_of_answers(model, tools, given, answers.prompt);
   } catch (const Error& e) {
-    throw RequestError(kInvalid, "tools", "{}", e.what());
+    constexpr std::string_view kWhere = "[tools] ";
+    std::string_view why = e.what();
+    if (why.starts_with(kWhere)) why.remove_prefix(kWhere.size());
+    throw RequestError(kInvalid, "tools", "{}", why);
   }
   if (may_call) answers.tools = tools.rules.tools;
   if (!may_call) answers.format.calls.reset();

@@ -207,7 +207,13 @@ std::vector<Json> CompletionReply::chunks(SequenceStep step) {
   std::vector<Json> all;
   const bool begins = request_.echoes && request_.reports_logprobs && !stream.has_begun;
   if (begins || !step.prompt_logprobs.empty()) all.push_back(prompt_chunk(stream, step));
-  if (!step.tokens.empty() || step.result) all.push_back(token_chunk(stream, step));
+  const bool is_first = !stream.has_begun, is_last = step.result.has_value();
+  if (step.tokens.empty() && !is_last) return all;
+  Json chunk = token_chunk(stream, step);
+  // A reader may hold a text back: then there is nothing to tell.
+  const bool is_empty = stream.reader && chunk["choices"][0]["delta"].empty();
+  const bool tells_more = request_.reports_logprobs || request_.returns_ids || request_.streams_every_usage;
+  if (is_first || is_last || tells_more || !is_empty) all.push_back(std::move(chunk));
   return all;
 }
 

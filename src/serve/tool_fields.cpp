@@ -133,7 +133,8 @@ RequestedTools read_tools(std::string_view body, RequestFields& fields) {
   if (is_given(list)) {
     check_list(*list, fields, name, tools.is_legacy);
     tools.shown = OrderedJson::array();
-    for (OrderedJson& tool : OrderedJson::parse(body)[name]) {
+    OrderedJson given = OrderedJson::parse(body)[name];
+    for (OrderedJson& tool : given) {
       if (tools.is_legacy) tool = {{"type", "function"}, {"function", OrderedJson(tool)}};
       if (!tool.contains("type")) tool["type"] = "function";
       tools.shown.push_back(std::move(tool));
