@@ -19,6 +19,7 @@ class GenerateOptions(TypedDict, total=False):
     min_tokens: int | None
     no_repeat_ngram: int | None
     prefix: str | Sequence[int] | npt.NDArray[np.integer[Any]] | None
+    suffix: str | None
     source_lang: str | None
     target_lang: str | None
     temperature: float | None

@@ -29,6 +29,9 @@ void run_generate(const GenerateCommand& given) {
   GenerateCommand o = given;
   GenerateOptions options = o.generation;
   o.continues = options.state.has_value();
+  if (options.suffix && options.state)
+    throw UsageError("--suffix", "--state continues a text, which has nothing after it");
+  o.suffix = options.suffix;
   const Session session = open_session(o);
   options.seed = o.seed ? *o.seed : std::random_device{}();
   std::vector<std::string> from_checkpoint;

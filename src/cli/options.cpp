@@ -9,6 +9,7 @@
 #include "cli/lines.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "generate/fim_prompt.h"
 #include "generate/pipeline_parallel.h"
 #include "generate/tensor_parallel.h"
 #include "inspect/objective.h"
@@ -268,6 +269,7 @@ Session open_for_texts(const Options& o, const std::string& path, bool needs_tok
 
 Session open_session(const Options& o) {
   if (o.has_ids() && o.positionals > 1) throw UsageError("TEXT", "give TEXT or --ids, not both");
+  if (o.has_ids() && o.suffix) throw UsageError("--suffix", "give TEXT, which comes before it, not --ids");
   if (!o.has_ids() && o.positionals == 0) throw MissingArgument("TEXT (or --ids)");
   const bool has_model = o.positionals == (o.has_ids() ? 1 : 2);
   if (has_model && o.first.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
@@ -280,6 +282,10 @@ Session open_session(const Options& o) {
   session.ids = o.ids;
   if (!o.has_ids()) {
     const std::string text = read_text(o.positionals == 1 ? o.first : o.second);
+    if (o.suffix) {
+      session.ids = fim_prompt(session.defaults(), text, *o.suffix, "--suffix", !o.no_special);
+      return session;
+    }
     const SpecialTokens policy = o.no_special || o.continues ? SpecialTokens::none : SpecialTokens::apply;
     if (o.pair) {
       PairEncoding pair = session.tokenizer->encode_pair(text, *o.pair, policy);

@@ -40,7 +40,8 @@ struct Options {
   std::vector<std::int32_t> ids;  // empty: not given
   std::int64_t state_every = KvCache::kSnapshotInterval;
   bool no_special = false;
-  bool continues = false;  // the text continues another one: it has no BOS and is not empty
+  bool continues = false;             // the text continues another one: it has no BOS and is not empty
+  std::optional<std::string> suffix;  // of a text whose middle is filled in
   // what else a model reads
   std::optional<std::string> pair, target;
   std::vector<std::int32_t> target_ids, types;

@@ -174,6 +174,14 @@ RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* token
   return model;
 }
 
+std::vector<std::int32_t> stop_ids_of(const RequestDefaults& model, bool fills) {
+  std::vector<std::int32_t> ids = model.stop_ids;
+  if (!fills || model.tokenizer == nullptr) return ids;
+  const std::vector<std::int32_t> own = model.tokenizer->fim_tokens().all();
+  ids.insert(ids.end(), own.begin(), own.end());
+  return ids;
+}
+
 std::vector<std::int32_t> or_bos(std::vector<std::int32_t> ids, const RequestDefaults& model) {
   if (ids.empty() && model.bos) ids.push_back(*model.bos);
   return ids;
@@ -249,7 +257,7 @@ GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int3
   if (from_checkpoint != nullptr) *from_checkpoint = std::move(sampling.from_checkpoint);
   if (request.beam.n_beams > 1 && !samples) request.sampling.temperature = 0;
   request.seed = caller.seed.value_or(0);
-  request.stop_ids = caller.stop_ids ? *caller.stop_ids : model.stop_ids;
+  request.stop_ids = caller.stop_ids ? *caller.stop_ids : stop_ids_of(model, caller.suffix.has_value());
   request.stop_strings = caller.stop;
   request.stop_strings.insert(request.stop_strings.end(), model.search.stop_strings.begin(),
                               model.search.stop_strings.end());

@@ -27,6 +27,8 @@ struct RequestDefaults {
 };
 RequestDefaults defaults_of(const Checkpoint& checkpoint, const Tokenizer* tokenizer);
 
+/// What ends a text; of one that fills in the middle of another, also the tokens for that.
+std::vector<std::int32_t> stop_ids_of(const RequestDefaults& model, bool fills);
 /// The ids of a text; of one that has no token BOS, if there is one.
 std::vector<std::int32_t> or_bos(std::vector<std::int32_t> ids, const RequestDefaults& model);
 /// The same. Throws BadInput, naming `where`, if there is no BOS either.
@@ -59,7 +61,8 @@ SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefau
 
 /// The request to continue `ids`, or, in an encoder–decoder, to write what follows from `ids`, which the encoder reads:
 /// there the prompt is the start symbol, followed by the prefix. If the caller wants to sample, or sets `beam`, the
-/// checkpoint's beams do not apply. `from_checkpoint` receives the names of the values of SamplingChoice.
+/// checkpoint's beams do not apply. With `suffix`, `ids` are those of fim_prompt(), and the tokens for filling in the
+/// middle end the text, too. `from_checkpoint` receives the names of the values of SamplingChoice.
 /// `texts` are those of the same options, if the caller has them. Throws BadInput for options that contradict each
 /// other or do not fit the model, and what Constraint throws.
 GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int32_t> ids, const GenerateOptions& caller,

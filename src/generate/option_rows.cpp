@@ -53,6 +53,10 @@ const std::vector<OptionRow>& option_rows() {
        .place = &O::prefix_ids,
        .in = kInGenerate | kInTranslate | kInC,
        .about = "Its token ids, without the start symbol"},
+      {.name = "suffix",
+       .place = &O::suffix,
+       .in = kInGenerate | kInC | kInPython | kInServer,
+       .about = "What comes after TEXT: write what is between (fill in the middle)"},
       {.name = "source_lang", .place = &O::source_lang, .in = kInC | kInPython},  // a common option of the program
       {.name = "target_lang",
        .place = &O::target_lang,

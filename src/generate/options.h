@@ -33,6 +33,8 @@ struct GenerateOptions {
   /// The beginning of what an encoder–decoder writes: a text, or ids without the start symbol; both: BadInput.
   std::optional<std::string> prefix{};
   std::optional<std::vector<std::int32_t>> prefix_ids{};
+  /// What comes after the text: the model writes what is between. An empty one is one, too.
+  std::optional<std::string> suffix{};
   std::optional<std::string> source_lang{};  ///< The language of the source text; absent: the tokenizer's.
   std::optional<std::string> target_lang{};  ///< The piece of the language's token, which comes first.
   std::optional<double> temperature{};       ///< These are members of SamplingConfig.

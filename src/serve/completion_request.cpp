@@ -8,6 +8,7 @@
 #include "generate/read_option.h"
 #include "inspect/text_recorder.h"
 #include "serve/constraint_fields.h"
+#include "serve/fim_fields.h"
 #include "serve/foreign_fields.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
@@ -117,8 +118,9 @@ GenerateOptions read_rows(RequestFields& fields) {
 }
 
 /// The ids that end a text.
-std::vector<std::int32_t> read_stop_ids(const ServedModel& model, RequestFields& fields, bool is_chat) {
-  std::vector<std::int32_t> ids = is_chat ? model.chat_stop_ids : model.defaults.stop_ids;
+std::vector<std::int32_t> read_stop_ids(const ServedModel& model, RequestFields& fields,
+                                        const CompletionRequest& request) {
+  std::vector<std::int32_t> ids = request.is_chat ? model.chat_stop_ids : stop_ids_of(model.defaults, request.fills);
   if (fields.flag("ignore_eos").value_or(false)) ids.clear();
   if (const Json* const more = fields.find("stop_token_ids")) {
     const std::vector<std::int32_t> own = read_ids(*more, "stop_token_ids", model.vocab_size);
@@ -199,10 +201,14 @@ void read_choices(RequestFields& fields, CompletionRequest& request) {
 void read_options(const ServedModel& model, std::string_view body, RequestFields& fields, std::uint64_t seed,
                   std::int64_t max_tokens, CompletionRequest& request) {
   request.given = read_rows(fields);
+  if (request.given.suffix && request.given.suffix->empty())
+    request.given.suffix.reset();  // as OpenAI's clients mean it
+  if (request.given.suffix && !request.is_chat) request.fills = true;
+  if (request.fills) require_fim_tokens(model, request.given.suffix ? "suffix" : "input_suffix");
   constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
   const auto own_seed = fields.whole<std::int64_t>("seed", kLowest);
   request.given.seed = own_seed && *own_seed != -1 ? static_cast<std::uint64_t>(*own_seed) : seed;
-  request.given.stop_ids = read_stop_ids(model, fields, request.is_chat);
+  request.given.stop_ids = read_stop_ids(model, fields, request);
   request.given.stop = read_stops(model, fields);
   request.shows_stop = fields.flag("include_stop_str_in_output").value_or(false);
   request.shows_special = !fields.flag("skip_special_tokens").value_or(true);
@@ -284,17 +290,37 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
   request.reports_logprobs = n_logprobs.has_value();
   read_logprobs(fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, kDefaultTokens));
+  if (request.fills && (request.echoes || truncation.most < std::numeric_limits<std::int64_t>::max())) {
+    throw RequestError(kInvalid, "suffix", "expected neither echo nor truncate_prompt_tokens with it");
+  }
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
   const std::optional<SiteFields> sites = read_reports(model, fields);
   fields.find("prompt");
   fields.finish();
   const SpecialTokens policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
-  request.prompts = read_prompts(model, fields, "prompt", policy, truncation);
+  request.prompts = request.fills ? read_fim_prompts(model, fields, *request.given.suffix, adds_special)
+                                  : read_prompts(model, fields, "prompt", policy, truncation);
   if (request.n_sequences() > kMaxTexts) {
     throw RequestError(kInvalid, "prompt", "expected at most {} sequences, got {} prompts of {}", kMaxTexts,
                        request.prompts.size(), request.best_of);
   }
   if (sites) add_taps(model, *sites, request);
+  return request;
+}
+
+CompletionRequest parse_infill(const ServedModel& model, std::string_view body, std::uint64_t seed) {
+  const Json json = parse_body(body);
+  RequestFields fields(json, "", model.unknown_fields);
+  CompletionRequest request;
+  request.fills = true;
+  request.model = read_model_name(model, fields);
+  require_generation(model);
+  read_options(model, body, fields, seed, model.max_seq_len, request);  // up to the end of the context
+  fields.refuse("suffix", "is not a field of /infill, which has \"input_suffix\"");
+  fields.refuse("n_probs", "is not supported by /infill: a completion has \"suffix\" and \"logprobs\"", {0});
+  if (request.best_of > 1) throw RequestError(kInvalid, "n", "expected 1: /infill writes one text");
+  request.prompts = {read_infill(model, fields, request.given.max_tokens.value_or(model.max_seq_len))};
+  fields.finish();
   return request;
 }
 

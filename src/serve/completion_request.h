@@ -29,7 +29,8 @@ struct Prompt {
 /// prompt c / n, and sequence s continues prompt s / best_of.
 struct CompletionRequest {
   bool is_chat = false;
-  std::string model;  ///< As the client named it.
+  bool fills = false;  ///< The middle of texts: the prompts are those of fim_prompt().
+  std::string model;   ///< As the client named it.
   std::vector<Prompt> prompts;
   int n = 1, best_of = 1;
   GenerateOptions given;
@@ -63,6 +64,8 @@ struct CompletionRequest {
 
 /// Parses a body. `seed` is that of a request without one. Throws RequestError, and what the tokenizer throws.
 CompletionRequest parse_completion(const ServedModel& model, std::string_view body, std::uint64_t seed);
+/// The same for a body of llama-server's /infill (serve/infill.cpp).
+CompletionRequest parse_infill(const ServedModel& model, std::string_view body, std::uint64_t seed);
 /// The same for a conversation. Also throws what ChatFormat::encode() throws.
 CompletionRequest parse_chat(const ServedModel& model, std::string_view body, std::uint64_t seed);
 

@@ -72,7 +72,7 @@ const std::vector<ForeignField>& foreign_fields() {
       {"parallel_tool_calls", kOfCompletion},
       {"verbosity", kOfText},
       {"prediction", kOfText},
-      {"suffix", kOfText, kRefused},
+      {"suffix", kOfChat, "is not supported: /v1/completions has it"},
       {"web_search_options", kOfText, kRefused},
       {"moderation", kOfText, kRefused},
       {"audio", kOfText, kText},

@@ -196,22 +196,27 @@ std::string read_model_name(const ServedModel& model, RequestFields& fields) {
   return *name;
 }
 
-std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields, std::string_view name,
-                                 SpecialTokens policy, const Truncation& truncation, const SentenceConfig* sentences) {
+std::vector<Prompt> each_prompt(RequestFields& fields, std::string_view name, const PromptOf& prompt_of) {
   const Json* const value = fields.find(name);
   const std::string where = fields.name_of(name);
   if (value == nullptr) throw RequestError(kInvalid, where, "expected a text, ids, or a list of these, got none");
   const bool is_batch = value->is_array() && !value->empty() && !value->front().is_number();
-  if (!is_batch) return {prompt_of(model, *value, where, policy, truncation, sentences)};
+  if (!is_batch) return {prompt_of(*value, where)};
   if (value->size() > kMaxTexts) {
     throw RequestError(kInvalid, where, "expected at most {} texts, got {}", kMaxTexts, value->size());
   }
   std::vector<Prompt> prompts;
   for (std::size_t i = 0; i < value->size(); ++i) {
-    const std::string own = fmt::format("{}[{}]", where, i);
-    prompts.push_back(prompt_of(model, (*value)[i], own, policy, truncation, sentences));
+    prompts.push_back(prompt_of((*value)[i], fmt::format("{}[{}]", where, i)));
   }
   return prompts;
+}
+
+std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields, std::string_view name,
+                                 SpecialTokens policy, const Truncation& truncation, const SentenceConfig* sentences) {
+  return each_prompt(fields, name, [&](const Json& value, const std::string& where) {
+    return prompt_of(model, value, where, policy, truncation, sentences);
+  });
 }
 
 std::vector<std::int32_t> Truncation::apply(std::vector<std::int32_t> ids) const {

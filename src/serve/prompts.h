@@ -1,6 +1,7 @@
 // The texts of requests as ids: prompts, batches of them, and conversations.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -29,6 +30,12 @@ struct Truncation {
 };
 /// The fields `truncate_prompt_tokens` (-1: `otherwise`) and `truncation_side`. Throws RequestError.
 Truncation read_truncation(RequestFields& fields, std::int64_t otherwise);
+
+/// Makes a prompt of a text or a list of ids; `where` names it in errors.
+using PromptOf = std::function<Prompt(const Json& value, const std::string& where)>;
+/// The prompts of a field whose value is a text, a list of ids, or a list of texts and lists of ids. Throws
+/// RequestError for other values, and what `prompt_of` throws.
+std::vector<Prompt> each_prompt(RequestFields& fields, std::string_view name, const PromptOf& prompt_of);
 
 /// A field whose value is a text, a list of ids, or a list of texts and lists of ids. With `sentences` texts are
 /// prepared and truncated as it says. Throws RequestError, naming both numbers if a prompt exceeds the context, and

@@ -16,6 +16,7 @@ Json tokenizer_info(const ServedModel& model, const RouteRequest& request);
 Json apply_template(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> complete(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> infill(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
@@ -28,6 +29,7 @@ const Route* find_route(std::string_view path) {
       {"GET", "/v1/models/", Route::kNoBody, routes::one_model},
       {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
       {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},
+      {"POST", "/infill", Route::kServersLimit, routes::infill},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},

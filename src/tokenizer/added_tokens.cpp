@@ -101,6 +101,12 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   normalized_ = PrefixTrie(std::move(normalized));
 }
 
+void AddedTokens::mark_fim(const std::vector<std::int32_t>& ids) {
+  for (const std::int32_t id : ids) {
+    if (const auto found = by_id_.find(id); found != by_id_.end()) tokens_[found->second].is_fim = true;
+  }
+}
+
 const AddedToken* AddedTokens::find(std::int32_t id) const {
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : &tokens_[found->second];
@@ -117,6 +123,7 @@ void AddedTokens::split(const PrefixTrie& trie, std::string_view all, const Spec
   trie.each_match(all, [&](std::size_t begin, PrefixTrie::Match match) {
     std::size_t end = begin + match.length;
     const AddedToken& found = tokens_[static_cast<std::size_t>(match.value)];
+    if (found.is_fim && rule.fim_is_text) return;
     if (found.special && (splits_special_ || !rule.recognizes(all.substr(begin, match.length)))) return;
     if (found.single_word && (ends_with_word(all.substr(0, begin)) || starts_with_word(all.substr(end)))) return;
     if (found.lstrip) begin = std::max(space_at_end(all.substr(0, begin), std::min(begin, done)), done);

@@ -25,11 +25,12 @@ namespace vitrine {
 struct AddedToken {
   std::int32_t id;
   std::string content;
-  bool single_word;  ///< matches only if neither neighbor is a word character
-  bool lstrip;       ///< includes the white space before it
-  bool rstrip;       ///< includes the white space after it
-  bool normalized;   ///< is searched for in the normalized text
-  bool special;      ///< is not recognized with SpecialTokens::none, and is omitted from decoded text
+  bool single_word;     ///< matches only if neither neighbor is a word character
+  bool lstrip;          ///< includes the white space before it
+  bool rstrip;          ///< includes the white space after it
+  bool normalized;      ///< is searched for in the normalized text
+  bool special;         ///< is not recognized with SpecialTokens::none, and is omitted from decoded text
+  bool is_fim = false;  ///< is not recognized by a rule with fim_is_text
 };
 
 /// Reads the list. Throws BadCheckpoint if it is malformed, if an id or a content appears twice, or if the vocabulary
@@ -52,6 +53,9 @@ class AddedTokens {
   void split_normalized(std::string_view normalized, const SpecialRule& rule, Text text, Token token) const {
     split(normalized_, normalized, rule, text, token);
   }
+
+  /// Sets is_fim of the tokens with these ids.
+  void mark_fim(const std::vector<std::int32_t>& ids);
 
   /// The added token with this id, or null.
   const AddedToken* find(std::int32_t id) const;

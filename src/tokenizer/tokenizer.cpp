@@ -24,6 +24,18 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, SpecialTokens
   return encode(text, SpecialRule(policy), nullptr);
 }
 
+std::vector<std::int32_t> Tokenizer::encode_part(std::string_view text) const {
+  check_size(text);
+  SpecialRule rule(SpecialTokens::none);
+  rule.fim_is_text = true;
+  return encode(text, rule, nullptr);
+}
+
+bool Tokenizer::adds_bos() const {
+  const std::vector<std::int32_t> ids = encode("", SpecialTokens::apply);
+  return bos() && !ids.empty() && ids.front() == *bos();
+}
+
 std::vector<std::int32_t> Tokenizer::encode_trusted(std::string_view text, TextSpans trusted,
                                                     SpecialTokens policy) const {
   check_size(text);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tokenizer/explanation.h"
+#include "tokenizer/fim_tokens.h"
 
 namespace vitrine {
 
@@ -35,6 +36,9 @@ class SpecialRule {
   bool recognizes(std::string_view match) const;
 
   const SpecialTokens policy;
+  /// Whether tokens for filling in the middle are text, too, where a vocabulary has them among those that are always
+  /// found.
+  bool fim_is_text = false;
 
  private:
   bool trusts(std::size_t begin, std::size_t end) const;
@@ -59,6 +63,10 @@ class Tokenizer {
 
   /// The ids of `text`, which may contain any bytes, including NUL and invalid UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens policy) const;
+
+  /// The ids of what is before or after the middle of a text that is filled in: nothing that is written in it is a
+  /// special token or one for filling in the middle.
+  std::vector<std::int32_t> encode_part(std::string_view text) const;
 
   /// The ids of a text that a chat template has made. Special tokens count only where they are written within the parts
   /// `trusted` of the text, which the template has written: elsewhere, `<|im_end|>` is text. BOS and EOS are added with
@@ -107,6 +115,12 @@ class Tokenizer {
   /// Every id that ends a text, in ascending order.
   virtual const std::vector<std::int32_t>& stop_ids() const = 0;
 
+  /// The tokens for filling in the middle of a text, those of them that the vocabulary has.
+  const FimTokens& fim_tokens() const { return fim_tokens_; }
+
+  /// Whether encode() with SpecialTokens::apply begins a text with BOS.
+  bool adds_bos() const;
+
   /// The text of `ids`, as raw bytes.
   std::string decode(std::span<const std::int32_t> ids) const;
 
@@ -118,6 +132,8 @@ class Tokenizer {
   explicit Tokenizer(std::unique_ptr<const Tokenizer> target = nullptr) : target_(std::move(target)) {}
   /// `id` as an index. Throws BadInput if it is outside [0, vocab_size()).
   std::size_t checked_index(std::int32_t id) const;
+  /// For the constructors.
+  void set_fim_tokens(const FimTokens& tokens) { fim_tokens_ = tokens; }
 
   /// What encode_pair() returns. By default, throws Unsupported.
   virtual PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const;
@@ -128,6 +144,7 @@ class Tokenizer {
                                            EncodingRecorder* recorder) const = 0;
 
   std::unique_ptr<const Tokenizer> target_;
+  FimTokens fim_tokens_;
 };
 
 /// Converts ids to bytes one at a time. The results, concatenated, equal the result of decode for all ids, unless the

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/version.h"
 #include "checkpoint/safetensors.h"
+#include "generate/fim_prompt.h"
 #include "generate/make_request.h"
 #include "generate/score.h"
 #include "report/model_facts.h"
@@ -80,10 +81,24 @@ std::vector<std::vector<TokenLogprob>> LanguageModel::predict(const Prompt& prom
   return tops;
 }
 
+namespace {
+
+/// The ids of a prompt whose continuation has a text after it.
+std::vector<std::int32_t> ids_around(const ModelAccess::State& s, const Prompt& prompt, const std::string& suffix) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return fim_prompt(s.defaults(), *text, suffix, "suffix");
+  if (const auto* ids = std::get_if<std::vector<std::int32_t>>(&prompt)) {
+    return fim_prompt(s.defaults(), *ids, suffix, "suffix");
+  }
+  throw BadInput("suffix", "expected a text or ids before it, got a conversation");
+}
+
+}  // namespace
+
 GenerateRequest ModelAccess::request_of(const LanguageModel& model, const Prompt& prompt,
                                         const GenerateOptions& options, std::vector<std::string>* from_checkpoint) {
   const State& s = state(model);
-  GenerateRequest request = make_request(s.defaults(), model.ids(prompt), options, from_checkpoint);
+  std::vector<std::int32_t> ids = options.suffix ? ids_around(s, prompt, *options.suffix) : model.ids(prompt);
+  GenerateRequest request = make_request(s.defaults(), std::move(ids), options, from_checkpoint);
   if (const auto* chat = std::get_if<Chat>(&prompt); chat != nullptr) {
     if (const auto id = s.format_of(*chat).end_of_answer()) request.stop_ids.push_back(*id);
   }

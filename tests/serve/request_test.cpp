@@ -194,7 +194,7 @@ TEST_F(Requests, UnknownFieldsAreNamedWithTheNearestOne) {
 }
 
 TEST_F(Requests, WhatIsNotSupportedIsNamed) {
-  expect_completion_error(R"("suffix": "end")", "suffix");
+  expect_completion_error(R"("suffix": "end")", "suffix", "no tokens");
   expect_completion_error(R"("mirostat": 2)", "mirostat", "sampler");
   expect_completion_error(R"("dynatemp_range": 0.8)", "dynatemp_range", "sampler");
   expect_completion_error(R"("xtc_probability": 2)", "xtc_probability");

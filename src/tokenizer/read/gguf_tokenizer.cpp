@@ -23,6 +23,7 @@ GgufTokenizer::GgufTokenizer(GgufVocabulary vocabulary) : vocabulary_(std::move(
   std::vector<PrefixTrie::Key> keys;
   for (const std::int32_t id : special_) keys.emplace_back(text(id), static_cast<std::int32_t>(keys.size()));
   special_trie_ = PrefixTrie(std::move(keys));
+  set_fim_tokens(vocabulary_.fim);
 }
 
 std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, const SpecialRule& rule,

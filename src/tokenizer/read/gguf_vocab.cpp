@@ -15,8 +15,7 @@
 namespace vitrine {
 namespace {
 
-// Pieces that llama.cpp treats as control tokens whatever their type in the file: tokens that end a turn or a text, and
-// fill-in-the-middle tokens. Those of the first list also stop generation.
+// Pieces that llama.cpp treats as control tokens whatever their type in the file, and that end a text.
 constexpr std::string_view kEndPieces[] = {
     "<|eot_id|>",    "<|im_end|>",      "<|end|>",
     "<end_of_turn>", "<|endoftext|>",   "<|eom_id|>",
@@ -25,10 +24,6 @@ constexpr std::string_view kEndPieces[] = {
     "<fim-repo>",    "<REPO>",          "<|file_sep|>",
     "<|repo_name|>", "<|end_of_text|>", "<end_of_utterance>",
     "<fim_pad>",     "<reponame>",      "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
-constexpr std::string_view kControlPieces[] = {
-    "<|fim_prefix|>", "<fim-prefix>", "<\uFF5Cfim\u2581begin\uFF5C>", "<PRE>",
-    "<|fim_suffix|>", "<fim-suffix>", "<\uFF5Cfim\u2581hole\uFF5C>",  "<SUF>",
-    "<|fim_middle|>", "<fim-middle>", "<\uFF5Cfim\u2581end\uFF5C>",   "<MID>"};
 
 /// Throws unless the array has one element for each token. Called before the array is decoded.
 void check_count(const GgufMetadata& metadata, std::string_view key, std::uint64_t n_tokens) {
@@ -85,7 +80,22 @@ std::vector<std::size_t> own_ids(const GgufMetadata& metadata, const char* key, 
   return ids;
 }
 
-/// Sets the stop ids, those of the file and of kEndPieces, and makes the pieces of both lists control tokens.
+/// The tokens that the keys name (each has an older name, which counts if the file has both), else those that are
+/// spelled like them, which are control tokens.
+void find_fim(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
+  v.fim = find_fim_tokens([&](std::string_view text) { return ids.find(text); });
+  for (const std::int32_t id : v.fim.all()) v.pieces[static_cast<std::size_t>(id)].type = PieceType::control;
+  const std::pair<const char*, std::optional<std::int32_t> FimTokens::*> keys[] = {
+      {"fim_pre", &FimTokens::prefix}, {"fim_suf", &FimTokens::suffix},     {"fim_mid", &FimTokens::middle},
+      {"fim_pad", &FimTokens::pad},    {"fim_rep", &FimTokens::repository}, {"fim_sep", &FimTokens::file},
+      {"prefix", &FimTokens::prefix},  {"suffix", &FimTokens::suffix},      {"middle", &FimTokens::middle}};
+  for (const auto& [name, place] : keys) {
+    const auto id = gguf_special_id(metadata, fmt::format("tokenizer.ggml.{}_token_id", name), v.pieces.size());
+    if (id) v.fim.*place = id;
+  }
+}
+
+/// Sets the stop ids, those of the file and of kEndPieces, and makes the pieces of the list control tokens.
 void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVocabulary& v) {
   if (v.eos) v.stop_ids.push_back(*v.eos);
   for (const std::size_t id : own_ids(metadata, kGgufStopIds, v.pieces.size())) {
@@ -103,7 +113,9 @@ void find_stop_ids(const GgufMetadata& metadata, const PieceTable& ids, GgufVoca
   for (const std::string_view text : kEndPieces) {
     if (const auto id = make_control(text)) v.stop_ids.push_back(*id);
   }
-  for (const std::string_view text : kControlPieces) make_control(text);
+  for (const auto& id : {v.fim.pad, v.fim.repository, v.fim.file}) {
+    if (id) v.stop_ids.push_back(*id);
+  }
   std::sort(v.stop_ids.begin(), v.stop_ids.end());
   v.stop_ids.erase(std::unique(v.stop_ids.begin(), v.stop_ids.end()), v.stop_ids.end());
 }
@@ -158,6 +170,7 @@ GgufVocabulary read_vocabulary(const GgufMetadata& metadata, bool is_spm) {
   v.eos = id("tokenizer.ggml.eos_token_id", 2);
   v.unk = id("tokenizer.ggml.unknown_token_id", 0);
   v.pre = metadata.string("tokenizer.ggml.pre").value_or("");
+  find_fim(metadata, ids, v);
   find_stop_ids(metadata, ids, v);
   set_strips(metadata, ids, v);
   read_own_keys(metadata, v);

@@ -42,6 +42,7 @@ struct GgufVocabulary {
   bool prefix_unless_space = false;    ///< A text that starts with a space gets no other.
   bool prefix_once = false;            ///< Only the beginning of the whole text gets a space.
   std::vector<std::int32_t> stop_ids;  ///< Ascending.
+  FimTokens fim;
 };
 
 /// The id of a special token, of any integer type. An id that is not one of the `n_tokens` is ignored, as in llama.cpp.

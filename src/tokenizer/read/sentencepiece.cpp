@@ -41,6 +41,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel parsed) : enco
   }
   special_ = PrefixTrie(std::move(special));
   if (model().eos) stop_ids_.push_back(*model().eos);
+  set_fim_tokens(find_fim_tokens(vocab_size(), [this](std::int32_t id) { return std::string_view(at(id).text); }));
 }
 
 std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, const SpecialRule& rule,

@@ -102,6 +102,13 @@ JsonTokenizer::JsonTokenizer(Parts parts) : Tokenizer(std::move(parts.target)), 
     language_place_ = last - after.end();
   }
   if (!before.empty()) bos_ = before.front();
+  set_fim_tokens(find_fim_tokens([this](std::string_view text) {
+    for (const AddedToken& token : parts_.added.tokens()) {
+      if (token.content == text) return token.id;
+    }
+    return parts_.model->pieces().find(text);
+  }));
+  parts_.added.mark_fim(fim_tokens().all());
 }
 
 /// Throws BadInput if the post-processor adds no token of a language, or if there is none of this one.
