@@ -77,7 +77,7 @@ struct CallFormat {
   std::string end{};                     ///< From the last part of the last call on.
   std::string closing{};                 ///< The part of `end` that belongs to the calls, not to the end of an answer.
   ArgumentsFormat arguments{};
-  std::string example{};  ///< One call as the template writes it.
+  std::string example{};       ///< One call as the template writes it.
   bool has_short_ids = false;  ///< The template refuses ids that do not have nine letters and digits.
 
   bool has(CallPart::Kind kind) const;

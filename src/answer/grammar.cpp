@@ -248,7 +248,8 @@ class AnswerWriter {
     notation.of_other = element(own.of_other);
     const auto value = std::ranges::find(own.of_text, CallPart::Kind::value, &CallPart::kind);
     const bool is_ended = value != own.of_text.end() && std::next(value) != own.of_text.end();
-    notation.text_ends = is_ended ? std::vector{std::next(value)->text} : std::vector{own.separator, std::string(after)};
+    notation.text_ends =
+        is_ended ? std::vector{std::next(value)->text} : std::vector{own.separator, std::string(after)};
     std::erase(notation.text_ends, "");
     const auto& parts = own.of_other;
     const auto key = std::ranges::find(parts, CallPart::Kind::key, &CallPart::kind);
@@ -291,7 +292,8 @@ std::vector<std::string> texts_of(const AnswerFormat& format) {
     for (const CallPart& part : parts) texts.push_back(part.text);
   };
   add(calls.parts);
-  for (const Container* own : {&calls.arguments.members, &calls.arguments.notation.list, &calls.arguments.notation.object}) {
+  for (const Container* own :
+       {&calls.arguments.members, &calls.arguments.notation.list, &calls.arguments.notation.object}) {
     texts.insert(texts.end(), {own->empty.value_or(""), own->open, own->separator, own->close});
     add(own->of_text);
     add(own->of_other);

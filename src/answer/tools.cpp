@@ -7,7 +7,8 @@ std::vector<DeclaredTool> declared_tools(const OrderedJson& tools) {
   for (const OrderedJson& tool : tools) {
     const OrderedJson& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
     if (!function.is_object() || !function.contains("name") || !function["name"].is_string()) continue;
-    DeclaredTool own{.name = function["name"].get<std::string>(), .parameters = {{"type", "object"}, {"properties", OrderedJson::object()}}};
+    DeclaredTool own{.name = function["name"].get<std::string>(),
+                     .parameters = {{"type", "object"}, {"properties", OrderedJson::object()}}};
     const auto parameters = function.find("parameters");
     if (parameters != function.end() && parameters->is_object() && !parameters->empty()) own.parameters = *parameters;
     const auto strict = function.find("strict");

@@ -23,6 +23,7 @@
 #include "generate/constrained_text.h"
 #include "generate/context.h"
 #include "generate/output_rules.h"
+#include "generate/reasoning_budget.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
 #include "pass/segment_taps.h"
@@ -65,7 +66,8 @@ struct GenerateRequest {
   bool continues_cache = false;  ///< The prompt comes after the tokens of the cache, which are not among its ids.
   OutputRules rules;
   AnswerConstraint answer{};                      ///< It needs a tokenizer,
-  std::shared_ptr<const BannedStrings> banned{};  ///< and so do these.
+  std::shared_ptr<const BannedStrings> banned{};  ///< and so do these,
+  std::optional<ReasoningBudget> reasoning{};     ///< and this, which beams do not follow.
   std::string owner;         ///< Only sequences of one owner share keys and values of common prefixes.
   BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
   bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.

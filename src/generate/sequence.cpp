@@ -108,6 +108,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   const bool continues = last < tokenizer_size() && (request_.source.empty() || request_.prompt.size() > 1);
   if (continues) before_text_ = last;
   if (tokenizer_ != nullptr) detokenizer_.emplace(*tokenizer_, before_text_);
+  if (request_.reasoning && tokenizer_ != nullptr) reasoning_.emplace(*request_.reasoning);
   taps_head_ = taps_head();
   next_row_ = taps_head_ ? 0 : request_.first_prompt_logprob;
   if (request_.wants_prompt_logprobs) {
@@ -265,7 +266,9 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   const std::span<const float> scores = scores_of(branch, allowed, logits, sampler, unpenalized);
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
   const SamplingConfig& sampling = unpenalized ? *unpenalized : request_.sampling;
-  const std::int32_t id = sampler.sample(scores, branch.ids, sampling, key, result_.ids.size());
+  const std::optional<std::int32_t> ends_reasoning = end_of_reasoning();
+  const std::int32_t id =
+      ends_reasoning ? *ends_reasoning : sampler.sample(scores, branch.ids, sampling, key, result_.ids.size());
   if (request_.wants_score) {
     const auto own = static_cast<double>(logits[static_cast<std::size_t>(id)]);
     sum_ += own - log_normalizer(*context_.kernels, logits);
@@ -283,8 +286,28 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
     finish(FinishReason::stop);
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
     finish(branch.answer && branch.answer->is_complete() ? FinishReason::stop : FinishReason::length);
+  } else if (ends_reasoning) {
+    end_reasoning(branch);
   } else if (is_constrained) {
     take_forced(branch);
+  }
+}
+
+std::optional<std::int32_t> Sequence::end_of_reasoning() const {
+  if (!reasoning_ || !reasoning_->is_spent()) return std::nullopt;
+  return request_.reasoning->end_ids.front();
+}
+
+/// Adds the other tokens of what ends the reasoning: they are read in one pass.
+void Sequence::end_reasoning(Branch& branch) {
+  const std::vector<std::int32_t>& ids = request_.reasoning->end_ids;
+  for (std::size_t i = 1; i < ids.size() && std::ssize(result_.ids) + std::ssize(forced_) + 1 < request_.max_tokens;
+       ++i) {
+    Forced& own = forced_.emplace_back(Forced{{ids[i], 0, {}}});
+    const AllowedTokens* const allowed = allowed_after(branch);
+    if (allowed != nullptr && wants_logprobs()) own.allowed = *allowed;
+    branch.ids.push_back(ids[i]);
+    if (branch.answer) branch.answer->append(ids[i]);
   }
 }
 
@@ -322,6 +345,10 @@ void Sequence::report_token(const TokenReport& token) {
   report.tokens.push_back(token);
   if (wants_logprobs()) result_.logprobs.push_back(token);
   result_.ids.push_back(token.id);
+  if (reasoning_ && token.id < tokenizer_size()) {
+    const std::string bytes = tokenizer_->bytes(token.id);
+    reasoning_->append(bytes.empty() ? tokenizer_->piece(token.id) : bytes);
+  }
   show_token(token.id);
 }
 

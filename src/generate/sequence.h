@@ -116,6 +116,9 @@ class Sequence {
   void choose(Branch& branch, std::span<const float> logits, Sampler& sampler);
   void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
   void take_forced(Branch& branch);
+  /// The first token of what ends the reasoning, if it must end here.
+  std::optional<std::int32_t> end_of_reasoning() const;
+  void end_reasoning(Branch& branch);
   bool report_forced();
   void append_text(Branch& branch, std::int32_t id) const;
   void report_token(const TokenReport& token);
@@ -145,6 +148,7 @@ class Sequence {
   };
   std::vector<Forced> forced_;
   GenerateResult result_;
+  std::optional<ReasoningCounter> reasoning_;
   double sum_ = 0;  // Σ log p of the new tokens, if the request wants a score
 };
 

@@ -30,10 +30,10 @@ std::shared_ptr<const constrain::Constraint> constraint_of_answers(const ServedM
   const bool may_call = format.calls && !tools.shown.is_null();
   if (!may_call && !(content && place != ReasoningPlace::nowhere)) return nullptr;
   constrain::ConstraintCache& cache = *model.defaults.constraints;
-  const std::string key = fmt::format("answer {} {} {} {}{}{}", static_cast<int>(place),
-                                      static_cast<int>(tools.rules.calls), tools.rules.may_have_several,
-                                      may_call ? tools.rules.tools.dump() : "", content ? content->key() : "",
-                                      fmt::join(*given.stop_ids, " "));
+  const std::string key =
+      fmt::format("answer {} {} {} {}{}{}", static_cast<int>(place), static_cast<int>(tools.rules.calls),
+                  tools.rules.may_have_several, may_call ? tools.rules.tools.dump() : "", content ? content->key() : "",
+                  fmt::join(*given.stop_ids, " "));
   return cache.get("answer", key, [&] {
     answer::AnswerRules rules = tools.rules;
     if (content) rules.content = constrain::parse_source(*content, *cache.vocabulary());
@@ -45,7 +45,7 @@ std::shared_ptr<const constrain::Constraint> constraint_of_answers(const ServedM
 
 std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const RequestedTools& tools,
                                                 const GenerateOptions& given, bool keeps_reasoning,
-                                                std::string prompt) {
+                                                std::optional<std::int64_t> budget, std::string prompt) {
   const answer::AnswerFormat& format = model.chat->answers();
   const bool may_call = tools.rules.calls != Calls::none;
   if (may_call && !format.calls) {
@@ -60,10 +60,17 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
     if (why.starts_with(kWhere)) why.remove_prefix(kWhere.size());
     throw RequestError(kInvalid, "tools", "{}", why);
   }
+  const ReasoningPlace place = answer::reasoning_place(format, answers.prompt);
+  if (budget && place != ReasoningPlace::nowhere) {
+    const answer::ReasoningFormat& own = *format.reasoning;
+    answers.budget = {*budget, own.begin, own.end, model.tokenizer->encode(own.end, SpecialTokens::written),
+                      place == ReasoningPlace::prompt};
+  }
   if (may_call) answers.tools = tools.rules.tools;
   if (!may_call) answers.format.calls.reset();
   if (keeps_reasoning) answers.format.reasoning.reset();
-  if (!may_call && !answers.format.reasoning && answers.constraint == nullptr) return nullptr;
+  const bool is_plain = !may_call && !answers.format.reasoning && !answers.budget && answers.constraint == nullptr;
+  if (is_plain) return nullptr;
   answers.shown = special_tokens_of(answers.format, *model.tokenizer);
   return std::make_shared<const ChatAnswers>(std::move(answers));
 }

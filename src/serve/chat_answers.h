@@ -14,9 +14,10 @@ namespace vitrine {
 struct ChatAnswers {
   answer::AnswerFormat format{};  ///< Without calls, or without a reasoning, where these stay in the content.
   std::string prompt{};
-  OrderedJson tools{};             ///< That may be called, or null.
-  bool is_legacy = false;          ///< A message has one `function_call`.
-  std::vector<std::int32_t> shown{};  ///< The special tokens in what is around values: they appear in the text.
+  OrderedJson tools{};                      ///< That may be called, or null.
+  bool is_legacy = false;                   ///< A message has one `function_call`.
+  std::vector<std::int32_t> shown{};        ///< The special tokens in what is around values: they appear in the text.
+  std::optional<ReasoningBudget> budget{};  ///< Of their reasoning.
   /// What an answer may be; null if it may be anything.
   std::shared_ptr<const constrain::Constraint> constraint{};
 
@@ -28,8 +29,10 @@ struct ChatAnswers {
 };
 
 /// The answers to a prompt of the model's template. `keeps_reasoning`: it stays in the content. Null if they are
-/// nothing but content. Throws RequestError for tools that the template cannot call.
+/// nothing but content. `budget`: the most tokens of a reasoning. Throws RequestError for tools that the template
+/// cannot call.
 std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const RequestedTools& tools,
-                                                const GenerateOptions& given, bool keeps_reasoning, std::string prompt);
+                                                const GenerateOptions& given, bool keeps_reasoning,
+                                                std::optional<std::int64_t> budget, std::string prompt);
 
 }  // namespace vitrine

@@ -253,6 +253,17 @@ bool read_reasoning_format(RequestFields& fields) {
   fields.fail("reasoning_format", fmt::format("expected none, auto or deepseek, got \"{}\"", format));
 }
 
+/// The most tokens of a reasoning, by the names of vitrine, llama-server and vLLM; -1: no limit.
+std::optional<std::int64_t> read_reasoning_budget(RequestFields& fields) {
+  std::optional<std::int64_t> budget;
+  for (const char* const name :
+       {"thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens", "thinking_budget"}) {
+    const auto own = fields.whole<std::int64_t>(name, -1);
+    if (own) budget = own;
+  }
+  return budget == -1 ? std::nullopt : budget;
+}
+
 }  // namespace
 
 GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults defaults) const {
@@ -270,6 +281,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   request.prompt_logprobs_in_steps = request.wants_prompt_logprobs && streams;
   if (answers != nullptr) {
     request.shown = answers->shown;
+    request.reasoning = answers->budget;
     if (answers->constraint != nullptr) request.answer.constraint = answers->constraint;
     request.answer.must_finish = !given.no_must_finish;
     if (given.fast_forward) request.answer.fast_forward = defaults.constraints->tokens();
@@ -341,10 +353,9 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   read_logprobs(fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
   const std::optional<SiteFields> sites = read_reports(model, fields);
-  RequestedChat chat = read_chat(fields);
-  const RequestedTools tools = read_tools(body, fields);
-  chat.conversation.set_tools(tools.shown);
+  RequestedChat chat = read_chat(model, body, fields);
   const bool keeps_reasoning = read_reasoning_format(fields);
+  const std::optional<std::int64_t> budget = read_reasoning_budget(fields);
   if (fields.flag("echo").value_or(false)) request.lead = chat.continued;
   request.returns_prompt = fields.flag("return_prompt_text").value_or(false);
   chat.how.adds_special_tokens = fields.flag("add_special_tokens").value_or(false);
@@ -354,7 +365,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   if (request.returns_prompt) prompt.text = encoded.text;
   prompt.ids = truncation.apply(std::move(encoded.ids));
   check_prompt(model, prompt.ids, "messages");
-  request.answers = chat_answers(model, tools, request.given, keeps_reasoning, std::move(encoded.text));
+  request.answers = chat_answers(model, chat.tools, request.given, keeps_reasoning, budget, std::move(encoded.text));
   request.prompts = {std::move(prompt)};
   if (sites) add_taps(model, *sites, request);
   return request;

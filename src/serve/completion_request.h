@@ -39,9 +39,9 @@ struct CompletionRequest {
   std::vector<std::int32_t> excluded;                ///< Ids that do not occur,
   std::vector<std::vector<std::int32_t>> bad_words;  ///< and sequences of them.
   bool shows_stop = false, shows_special = false;    ///< As in GenerateRequest.
-  std::string cache_salt;         ///< Only requests with the same one share keys and values of prompts.
-  std::int64_t max_tokens = 0;    ///< If neither the client nor the checkpoint limits them.
-  bool echoes = false;            ///< Choices begin with the prompt.
+  std::string cache_salt;                        ///< Only requests with the same one share keys and values of prompts.
+  std::int64_t max_tokens = 0;                   ///< If neither the client nor the checkpoint limits them.
+  bool echoes = false;                           ///< Choices begin with the prompt.
   std::shared_ptr<const ChatAnswers> answers{};  ///< Of a chat; null: they are nothing but content.
   std::string lead;               ///< What the answers of a chat begin with: the message that they continue.
   bool returns_prompt = false;    ///< The reply has the text of the prompt.

@@ -127,14 +127,30 @@ OrderedJson read_messages(RequestFields& fields) {
   return messages;
 }
 
-/// The variables of the template that a request sets. A template that does not read one ignores it.
-std::vector<std::pair<std::string, TemplateData>> read_variables(RequestFields& fields) {
-  constexpr std::string_view kEffort = "reasoning_effort", kSwitch = "enable_thinking";
-  Json all = Json::object();
-  if (const auto effort = fields.text(kEffort)) {
-    all[std::string(kEffort)] = *effort;
-    if (*effort == "none") all[std::string(kSwitch)] = false;
+/// `reasoning_effort` as the template reads it: by this name, and, where it turns the reasoning off, by the name of its
+/// switch.
+void read_effort(const std::vector<std::string>& known, RequestFields& fields, Json& all) {
+  constexpr const char* kEffort = "reasoning_effort";
+  const auto effort = fields.text(kEffort);
+  if (!effort) return;
+  const auto is_read = [&](std::string_view name) { return std::ranges::find(known, name) != known.end(); };
+  const bool reads_effort = is_read(kEffort);
+  bool has_switch = false;
+  if (reads_effort) all[kEffort] = *effort;
+  for (const char* const name : {"enable_thinking", "thinking"}) {
+    has_switch = has_switch || is_read(name);
+    if (*effort == "none" && is_read(name)) all[name] = false;
   }
+  if (!reads_effort && !has_switch) {
+    fields.fail(kEffort, "the chat template reads neither reasoning_effort nor a switch of its reasoning");
+  }
+}
+
+/// The variables of the template that a request sets. `known`: those that it reads.
+std::vector<std::pair<std::string, TemplateData>> read_variables(const std::vector<std::string>& known,
+                                                                 RequestFields& fields) {
+  Json all = Json::object();
+  read_effort(known, fields, all);
   if (const Json* const given = fields.find("chat_template_kwargs")) {
     RequestFields own(*given, "chat_template_kwargs");
     for (const char* name : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
@@ -142,7 +158,10 @@ std::vector<std::pair<std::string, TemplateData>> read_variables(RequestFields& 
       own.refuse(name, "expected a variable of the template; this is a field of the request");
     }
     for (const auto& [name, value] : given->items()) {
-      if (name != kEffort || !all.contains(name)) all[name] = value;
+      if (std::ranges::find(known, name) == known.end()) {
+        own.fail(name, "the chat template does not read this variable" + did_you_mean(name, known));
+      }
+      if (name != "reasoning_effort" || !all.contains(name)) all[name] = value;
     }
   }
   std::vector<std::pair<std::string, TemplateData>> variables;
@@ -238,7 +257,7 @@ Truncation read_truncation(RequestFields& fields, std::int64_t otherwise) {
   return truncation;
 }
 
-RequestedChat read_chat(RequestFields& fields) {
+RequestedChat read_chat(const ServedModel& model, std::string_view body, RequestFields& fields) {
   RequestedChat chat;
   const auto asks = fields.flag("add_generation_prompt");
   chat.how.continues_last = fields.flag("continue_final_message").value_or(false);
@@ -246,7 +265,7 @@ RequestedChat read_chat(RequestFields& fields) {
     throw RequestError(kInvalid, "continue_final_message", "expected \"add_generation_prompt\": false with it");
   }
   chat.how.asks_for_answer = asks.value_or(!chat.how.continues_last);
-  chat.how.variables = read_variables(fields);
+  chat.how.variables = read_variables(chat_of(model).answers().variables, fields);
   if (const Json* const documents = fields.find("documents")) {
     chat.how.documents = TemplateData::parse(json_text(*documents), "documents");
   }
@@ -255,6 +274,8 @@ RequestedChat read_chat(RequestFields& fields) {
   const bool is_same_role = !chat.how.asks_for_answer || last["role"] == "assistant";
   if (is_same_role && last.contains("content")) chat.continued = last["content"].get<std::string>();
   chat.conversation = ChatHistory::parse(messages.dump(), "messages");
+  chat.tools = read_tools(body, fields);
+  chat.conversation.set_tools(chat.tools.shown);
   return chat;
 }
 

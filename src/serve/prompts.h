@@ -11,6 +11,7 @@
 #include "chat/chat_format.h"
 #include "serve/completion_request.h"
 #include "serve/request_fields.h"
+#include "serve/tool_fields.h"
 
 namespace vitrine {
 
@@ -48,11 +49,13 @@ std::vector<Prompt> read_prompts(const ServedModel& model, RequestFields& fields
 struct RequestedChat {
   ChatHistory conversation;
   ChatRendering how;
+  RequestedTools tools{};
   std::string continued;  ///< The content of the last message, if the answer is of the same role.
 };
 /// The fields `messages`, whose parts of texts are joined by line breaks, `add_generation_prompt`,
-/// `continue_final_message`, `chat_template_kwargs`, `reasoning_effort` and `documents`. Throws RequestError.
-RequestedChat read_chat(RequestFields& fields);
+/// `continue_final_message`, `chat_template_kwargs`, `reasoning_effort`, `documents`, and those of read_tools(), of
+/// which `body` is the text. Throws RequestError.
+RequestedChat read_chat(const ServedModel& model, std::string_view body, RequestFields& fields);
 
 /// Throws RequestError if the model has no tokenizer, or no chat template.
 const Tokenizer& tokenizer_of(const ServedModel& model, const std::string& where);

@@ -24,7 +24,7 @@ Json bytes_json(const std::string& bytes) {
 }
 
 /// The ids of a request's text, by vLLM's names or by llama-server's, or of its conversation.
-std::vector<std::int32_t> ids_of(const ServedModel& model, RequestFields& fields) {
+std::vector<std::int32_t> ids_of(const ServedModel& model, std::string_view body, RequestFields& fields) {
   const auto prompt = fields.text("prompt"), content = fields.text("content");
   const bool has_messages = fields.find("messages") != nullptr;
   const auto with_content = fields.flag("add_special"), with_prompt = fields.flag("add_special_tokens");
@@ -32,7 +32,7 @@ std::vector<std::int32_t> ids_of(const ServedModel& model, RequestFields& fields
   const bool reads_special = fields.flag("parse_special").value_or(true);
   const auto language = fields.text("source_lang");
   std::optional<RequestedChat> chat;
-  if (has_messages) chat = read_chat(fields);
+  if (has_messages) chat = read_chat(model, body, fields);
   read_foreign(fields, kOfTokens);
   fields.finish();
   if (chat) return chat_of(model).encode(chat->conversation, chat->how);
@@ -74,7 +74,7 @@ Json tokenize(const ServedModel& model, const RouteRequest& request) {
   read_model_name(model, fields);
   const bool names_strings = fields.flag("return_token_strs").value_or(false);
   const bool has_pieces = fields.flag("with_pieces").value_or(false);
-  const std::vector<std::int32_t> ids = ids_of(model, fields);
+  const std::vector<std::int32_t> ids = ids_of(model, request.body, fields);
   Json reply = {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.max_seq_len}};
   const Tokenizer& tokenizer = tokenizer_of(model, "prompt");
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -125,7 +125,7 @@ Json apply_template(const ServedModel& model, const RouteRequest& request) {
   RequestFields fields(json, "", model.unknown_fields);
   read_model_name(model, fields);
   const ChatFormat& format = chat_of(model);
-  const RequestedChat chat = read_chat(fields);
+  const RequestedChat chat = read_chat(model, request.body, fields);
   read_foreign(fields, kOfTokens);
   fields.finish();
   return {{"prompt", format.text(chat.conversation, chat.how)}};

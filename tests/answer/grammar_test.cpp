@@ -59,7 +59,8 @@ std::shared_ptr<const Constraint> constraint_of(const AnswerFormat& format, Reas
 }
 
 /// A text of at most `most` bytes that a random model would write, one byte after the other.
-std::string random_answer(const std::shared_ptr<const Constraint>& constraint, std::mt19937& random, std::int64_t most) {
+std::string random_answer(const std::shared_ptr<const Constraint>& constraint, std::mt19937& random,
+                          std::int64_t most) {
   Matcher matcher(constraint);
   std::string text;
   for (; most > 0 && !matcher.must_end(); --most) {
@@ -92,8 +93,9 @@ void expect_valid_calls(const AnswerFormat& format, const std::string& prompt, c
   EXPECT_EQ(answer.content, "") << name << "\n" << text;
   for (std::size_t i = 0; i < answer.calls.size(); ++i) {
     const auto& call = answer.calls[i];
-    EXPECT_TRUE(permits(matcher_of(schema(schema_of(call.name))), call.arguments))
-        << name << "\n" << text << "\n" << call.name << call.arguments;
+    EXPECT_TRUE(permits(matcher_of(schema(schema_of(call.name))), call.arguments)) << name << "\n"
+                                                                                   << text << "\n"
+                                                                                   << call.name << call.arguments;
     EXPECT_EQ(OrderedJson::parse(call.arguments), whole.calls[i].arguments) << name << "\n" << text;
   }
 }

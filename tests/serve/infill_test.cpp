@@ -84,6 +84,7 @@ TEST_F(FillRequests, LlamaServersFields) {
   EXPECT_EQ(prompt({{"input_prefix", "a"}, {"input_suffix", "b"}, {"prompt", " cat"}}),
             joined({begin(), {id(0)}, part("a"), part(" cat"), {id(1)}, part("b"), {id(2)}}));
   const Json files = Json::parse(R"([{"filename": "x.h", "text": "a cat"}, {"text": "b"}])");
+  model_.max_seq_len = 4096;  // more than a batch: there is space for files
   EXPECT_EQ(prompt({{"input_prefix", "a"}, {"input_suffix", "b"}, {"input_extra", files}, {"n_predict", 4}}),
             joined({part("\n\n--- snippet ---\n\n"), part("a cat"), part("\n\n--- snippet ---\n\n"), part("b"),
                     around("a", "b")}))
@@ -100,6 +101,7 @@ TEST_F(FillRequests, LlamaServersFields) {
 TEST_F(FillRequests, FilesHaveTheirTokens) {
   use({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>"});
   const Json files = Json::parse(R"([{"filename": "x.h", "text": "a cat"}, {"text": "b"}])");
+  model_.max_seq_len = 4096;  // more than a batch: there is space for files
   EXPECT_EQ(prompt({{"input_prefix", "a"}, {"input_suffix", "b"}, {"input_extra", files}, {"n_predict", 4}}),
             joined({{id(3)},
                     part("myproject\n"),

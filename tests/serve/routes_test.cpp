@@ -56,7 +56,11 @@ TEST_F(Routes, TextBecomesTokensAndBack) {
         "top_logprobs": 2, "user": "u", "cache_prompt": true, "samplers": ["top_k"], "reasoning_format": "none"})");
     whole["messages"] = messages;
     EXPECT_EQ(reply(path, whole), reply(path, {{"messages", messages}})) << "fields of a chat that change no prompt";
-    expect_refusal([&] { reply(path, {{"messages", messages}, {"tools", {{{"type", "function"}}}}}); }, 400, "tools");
+    expect_refusal(
+        [&] {
+          reply(path, {{"messages", messages}, {"tools", {{{"type", "function"}}}}});
+        },
+        400, "tools[0].function");
     expect_refusal([&] { reply(path, {{"messages", messages}, {"temprature", 1}}); }, 400, "temprature");
   }
   EXPECT_EQ(reply("/tokenize", {{"messages", messages}})["tokens"],

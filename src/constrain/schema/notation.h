@@ -14,8 +14,8 @@ namespace vitrine::constrain {
 struct ContainerNotation {
   /// An element: an item, or, with a key, a member.
   using Element = std::function<Expr(std::optional<Expr> key, Expr value)>;
-  Element of_text{};       ///< Around a text, which is written as it is. Null: texts are JSON strings.
-  Element of_other{};      ///< Around any other value.
+  Element of_text{};                     ///< Around a text, which is written as it is. Null: texts are JSON strings.
+  Element of_other{};                    ///< Around any other value.
   std::vector<std::string> text_ends{};  ///< What ends a text: no text has any of them.
   std::string key_end{};                 ///< Ends a key; "": only keys that a schema names can be written.
   Expr open = 0, separator = 0, close = 0;

@@ -18,8 +18,7 @@ using Kind = OrderedJson::Kind;
 
 }  // namespace
 
-std::vector<SchemaCompiler::Member> SchemaCompiler::named_members(const Shape& shape,
-                                                                     const ContainerNotation* in) {
+std::vector<SchemaCompiler::Member> SchemaCompiler::named_members(const Shape& shape, const ContainerNotation* in) {
   std::vector<std::string> names;
   std::set<std::string> known;
   for (const OrderedJson* schema : shape.objects) {

@@ -95,8 +95,9 @@ Expr SchemaCompiler::values(const Shape& shape, const OrderedJson& place, const 
     if (is_string && form.is_text && std::ranges::none_of(form.in->text_ends, has)) texts.push_back(v->text);
     const bool is_structured = v->is(OrderedJson::Kind::array) || v->is(OrderedJson::Kind::object);
     if (is_structured && form.in != nullptr && !form.is_text && notation_->list) {
-      throw Unsupported(reader_.where(place), "lists and objects as values of enum and const are not supported where "
-                                              "the chat template does not write JSON");
+      throw Unsupported(reader_.where(place),
+                        "lists and objects as values of enum and const are not supported where "
+                        "the chat template does not write JSON");
     }
     const bool is_other = form.in == nullptr || (!form.is_text && !(is_string && form.in->of_text));
     if (is_other) valid.push_back(v);
