@@ -18,6 +18,8 @@ struct AnswerConstraint {
   std::shared_ptr<const constrain::Constraint> constraint{};  ///< Null: none.
   /// A token is allowed only if the tokens after it suffice for the shortest completion, a byte each.
   bool must_finish = true;
+  /// It permits any text, so that an answer which ends at the last token is cut off, unless nothing can follow.
+  bool is_open = false;
   /// If not null, text that must follow is written in the tokenizer's own tokens, without being drawn.
   std::shared_ptr<const constrain::StableTokens> fast_forward{};
 };

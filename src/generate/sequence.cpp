@@ -285,7 +285,8 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   if (text_.stopped() || (branch.answer && branch.answer->must_end())) {
     finish(FinishReason::stop);
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
-    finish(branch.answer && branch.answer->is_complete() ? FinishReason::stop : FinishReason::length);
+    const bool is_whole = branch.answer && branch.answer->is_complete() && !request_.answer.is_open;
+    finish(is_whole ? FinishReason::stop : FinishReason::length);
   } else if (ends_reasoning) {
     end_reasoning(branch);
   } else if (is_constrained) {

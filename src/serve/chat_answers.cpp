@@ -66,6 +66,7 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
     answers.budget = {*budget, own.begin, own.end, model.tokenizer->encode(own.end, SpecialTokens::written),
                       place == ReasoningPlace::prompt};
   }
+  answers.is_open = !constraint_of(given) && tools.rules.calls != Calls::must;
   if (may_call) answers.tools = tools.rules.tools;
   if (!may_call) answers.format.calls.reset();
   if (keeps_reasoning) answers.format.reasoning.reset();

@@ -20,6 +20,7 @@ struct ChatAnswers {
   std::optional<ReasoningBudget> budget{};  ///< Of their reasoning.
   /// What an answer may be; null if it may be anything.
   std::shared_ptr<const constrain::Constraint> constraint{};
+  bool is_open = false;  ///< The content may be any text.
 
   answer::AnswerReader reader() const { return {format, prompt, tools}; }
   /// How many of the tokens of an answer are its reasoning and the marks around it.

@@ -284,6 +284,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
     request.reasoning = answers->budget;
     if (answers->constraint != nullptr) request.answer.constraint = answers->constraint;
     request.answer.must_finish = !given.no_must_finish;
+    request.answer.is_open = answers->is_open;
     if (given.fast_forward) request.answer.fast_forward = defaults.constraints->tokens();
   }
   if (!recorders.empty()) request.taps = recorders[number];

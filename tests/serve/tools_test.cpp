@@ -97,7 +97,11 @@ TEST_F(Tools, RepliesHaveTheParts) {
   EXPECT_EQ(call["id"].get<std::string>().size(), 29U);
   EXPECT_GT(whole["usage"]["completion_tokens_details"]["reasoning_tokens"], 3);
   const Json again = reply(with_tools(), kCall, FinishReason::stop);
+  EXPECT_TRUE(with_tools().sequence(0, model_.defaults).answer.is_open) << "an answer that max_tokens cuts off";
+  EXPECT_FALSE(with_tools(R"("tool_choice": "required")").sequence(0, model_.defaults).answer.is_open);
   EXPECT_EQ(again["choices"][0]["message"]["tool_calls"][0]["id"], call["id"]) << "it depends on the seed only";
+  EXPECT_TRUE(with_tools().sequence(0, model_.defaults).answer.is_open) << "an answer that max_tokens cuts off";
+  EXPECT_FALSE(with_tools(R"("tool_choice": "required")").sequence(0, model_.defaults).answer.is_open);
   EXPECT_EQ(again["choices"][0]["message"]["content"], nullptr);
   const Json legacy = reply(chat(R"("functions": [{"name": "stop"}])"), "<c>stop {}</c>", FinishReason::stop);
   EXPECT_EQ(legacy["choices"][0]["message"]["function_call"], Json({{"name", "stop"}, {"arguments", "{}"}}));
