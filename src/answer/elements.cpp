@@ -11,16 +11,59 @@ namespace {
 constexpr int kMaxNested = 32;
 constexpr std::int64_t kMaxTries = 100'000;
 
-/// Whether a schema says that a value is a text; none if it does not say.
+/// The types of JSON, as bits.
+enum Type : unsigned {
+  kIsText = 1,
+  kIsNumber = 2,
+  kIsTruth = 4,
+  kIsNull = 8,
+  kIsList = 16,
+  kIsObject = 32,
+  kAnyType = 63
+};
+
+unsigned type_named(std::string_view name) {
+  if (name == "string") return kIsText;
+  if (name == "number" || name == "integer") return kIsNumber;
+  if (name == "boolean") return kIsTruth;
+  if (name == "null") return kIsNull;
+  return name == "array" ? kIsList : name == "object" ? kIsObject : kAnyType;
+}
+
+unsigned type_of(const OrderedJson& value) {
+  if (value.is_string()) return kIsText;
+  if (value.is_number()) return kIsNumber;
+  if (value.is_boolean()) return kIsTruth;
+  return value.is_null() ? kIsNull : value.is_array() ? kIsList : kIsObject;
+}
+
+/// The types that a schema permits, as far as it says so without references.
+unsigned types_of(const OrderedJson& schema, int depth = 0) {
+  constexpr int kMaxDepth = 8;
+  if (!schema.is_object() || depth > kMaxDepth) return kAnyType;
+  unsigned types = kAnyType;
+  const auto restrict_to_any = [&](const char* name, auto&& type) {
+    if (!schema.contains(name) || !schema[name].is_array()) return;
+    unsigned some = 0;
+    for (const OrderedJson& one : schema[name]) some |= type(one);
+    types &= some;
+  };
+  if (schema.contains("type") && schema["type"].is_string()) types &= type_named(schema["type"].get<std::string>());
+  restrict_to_any("type",
+                  [](const OrderedJson& t) { return t.is_string() ? type_named(t.get<std::string>()) : kAnyType; });
+  restrict_to_any("enum", type_of);
+  if (schema.contains("const")) types &= type_of(schema["const"]);
+  for (const char* const name : {"anyOf", "oneOf"}) {
+    restrict_to_any(name, [&](const OrderedJson& one) { return types_of(one, depth + 1); });
+  }
+  return types;
+}
+
+/// Whether a schema says that a value is a text; none if it may be something else, too.
 std::optional<bool> is_text(const OrderedJson& schema) {
-  if (!schema.is_object() || !schema.contains("type")) return std::nullopt;
-  const OrderedJson& type = schema["type"];
-  if (type.is_string()) return type == "string";
-  if (!type.is_array()) return std::nullopt;
-  bool has_text = false, has_other = false;
-  for (const OrderedJson& one : type) (one == "string" ? has_text : has_other) = true;
-  if (has_text && has_other) return std::nullopt;
-  return has_text;
+  const unsigned types = types_of(schema);
+  if ((types & kIsText) == 0) return false;
+  return types == kIsText ? std::optional(true) : std::nullopt;
 }
 
 const OrderedJson kUnknown;
@@ -164,8 +207,12 @@ std::optional<Element> ElementReader::form(bool as_text, const OrderedJson& sche
     value = std::string(rest.substr(0, size));
     rest.remove_prefix(size);
   } else {
-    auto read = other_value(schema_of(schema, has_keys_ ? &*key : nullptr), rest);
+    const OrderedJson& own = schema_of(schema, has_keys_ ? &*key : nullptr);
+    auto read = other_value(own, rest);
     if (!read) return std::nullopt;
+    // Of "12" where a text or null is wanted, the text is meant.
+    const unsigned types = types_of(own);
+    if (!container_.of_text.empty() && (types & kIsText) != 0 && (types & type_of(*read)) == 0) return std::nullopt;
     value = std::move(*read);
   }
   const std::string_view spelled = from_value.substr(0, from_value.size() - rest.size());

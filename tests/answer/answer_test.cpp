@@ -69,6 +69,23 @@ TEST(AnswerFormat, ATemplateThatTakesLongIsNotLearned) {
   EXPECT_FALSE(learned(slow + kHermes).calls);
 }
 
+TEST(ParseAnswer, AValueHasATypeThatItsSchemaPermits) {
+  const auto read = [](const std::string& schema, const std::string& text) {
+    const OrderedJson tool = {
+        {"name", "f"}, {"parameters", {{"type", "object"}, {"properties", {{"a", OrderedJson::parse(schema)}}}}}};
+    const ParsedAnswer answer = answer::parse_answer(learned(kFields), "", "<call>f<k>a</k><v>" + text + "</v></call>",
+                                                     OrderedJson::array({tool}));
+    return answer.calls.empty() ? OrderedJson("no call") : answer.calls[0].arguments["a"];
+  };
+  EXPECT_EQ(read(R"({"type": ["string", "null"]})", "12"), "12");
+  EXPECT_EQ(read(R"({"anyOf": [{"type": "string"}, {"type": "null"}]})", "12"), "12");
+  EXPECT_EQ(read(R"({"anyOf": [{"type": "string"}, {"type": "null"}]})", "null"), nullptr);
+  EXPECT_EQ(read(R"({"enum": ["1", "2"]})", "1"), "1");
+  EXPECT_EQ(read(R"({"enum": [1, 2]})", "1"), 1);
+  EXPECT_EQ(read(R"({"type": ["string", "integer"]})", "12"), 12);
+  EXPECT_EQ(read(R"({})", "12"), 12);
+}
+
 TEST(ParseAnswer, CallsOfEveryKind) {
   const std::vector<std::pair<std::string, std::string>> texts = {
       {kHermes,

@@ -26,7 +26,8 @@ using constrain::Matcher;
 OrderedJson many_tools() {
   return OrderedJson::parse(R"([
     {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
-      "properties": {"city": {"type": "string", "maxLength": 12}, "unit": {"enum": ["C", "F"]},
+      "properties": {"city": {"type": "string", "maxLength": 12}, "unit": {"enum": ["C", "F", "1"]},
+                     "more": {"anyOf": [{"type": "string", "pattern": "^[0-9]{1,3}$"}, {"type": "null"}]},
                      "days": {"type": "integer", "minimum": 1, "maximum": 14}},
       "required": ["city"], "additionalProperties": false}}},
     {"type": "function", "function": {"name": "put", "parameters": {"type": "object",
