@@ -11,6 +11,7 @@ void ReasoningCounter::append(std::string_view text) {
     ++n_tokens_;
     is_over_ = text_.find(budget_->end) != text_.npos;
     is_inside_ = !is_over_;
+    if (text_.size() > budget_->end.size()) text_.erase(0, text_.size() - budget_->end.size());
     return;
   }
   const std::string_view begun =

@@ -1,5 +1,7 @@
 #include "serve/chat_answers.h"
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "constrain/sources.h"
 
@@ -79,16 +81,24 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
 std::int64_t ChatAnswers::n_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) const {
   const ReasoningPlace place = answer::reasoning_place(format, prompt);
   if (place == ReasoningPlace::nowhere) return 0;
+  constexpr std::size_t kMostBefore = 64;  // white space
   const std::string &begin = format.reasoning->begin, &end = format.reasoning->end;
   std::string text = place == ReasoningPlace::prompt ? begin : "";
+  std::size_t at = 0, searched = 0;  // of the begin; up to where there is no end
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= tokenizer.vocab_size()) continue;
     const std::string bytes = tokenizer.bytes(ids[i]);
     text += bytes.empty() ? tokenizer.piece(ids[i]) : bytes;
-    const std::size_t at = text.find(begin);
-    if (at != text.npos && text.find(end, at + begin.size()) != text.npos) return static_cast<std::int64_t>(i) + 1;
+    if (searched == 0) {
+      at = text.find(begin);
+      if (at == text.npos && text.size() > begin.size() + kMostBefore) return 0;
+      if (at == text.npos) continue;
+      searched = at + begin.size();
+    }
+    if (text.find(end, searched) != text.npos) return static_cast<std::int64_t>(i) + 1;
+    searched = std::max(searched, text.size() - std::min(text.size(), end.size()));
   }
-  return text.find(begin) != text.npos ? std::ssize(ids) : 0;
+  return searched > 0 ? std::ssize(ids) : 0;
 }
 
 std::string ChatAnswers::call_id(std::uint64_t seed, std::size_t sequence, std::size_t index) const {

@@ -225,6 +225,9 @@ Grammar parse_schema(std::string_view json, bool has_white_space) {
 }
 
 Grammar parse_arguments(std::string_view json, const std::function<Notation(Grammar&)>& notation) {
+  if (json.size() > kMaxSourceBytes) {
+    throw OutOfCapacity("schema", "expected at most {} bytes, got {}", kMaxSourceBytes, json.size());
+  }
   const OrderedJson root = parse_ordered_json(json, "schema");
   return SchemaCompiler(root, true).compile_arguments(notation);
 }
