@@ -54,7 +54,7 @@ const wrongMarks = () => window.vitrine.ready.then(async () => {
     }
   }
   for (const [key, list] of scales) {
-    const [first] = list[0];
+    const [first] = list.reduce((a, b) => (b[1] < a[1] ? b : a));  // the longest bar, whose rounding to pixels is the least
     for (const [length, pixel] of list) if (Math.abs(length - first) > 0.02 * first + pixel) { wrong.push(`${key}: bars of different scales`); break; }
   }
   return { n, wrong };
@@ -219,6 +219,11 @@ for (const { name, args, change = [], more = [] } of cases) {
   check((await state()).position === T - 2, `${name}: ← does not move the position`);
   await view.page.keyboard.press("ArrowDown");
   check((await state()).layer === 1, `${name}: ↓ does not move the layer`);
+  if (name === "mamba2") {  // without attention there are neither heads nor maps
+    check(view.events.length === 0, `${name}: ${view.events.slice(0, 3).join("; ")}`);
+    await view.close();
+    continue;
+  }
   await view.page.keyboard.press("]");
   check((await state()).head === 1, `${name}: ] does not move the head`);
   await drawAll(view.page);
