@@ -33,9 +33,9 @@ std::shared_ptr<const constrain::Constraint> constraint_of_answers(const ServedM
   if (!may_call && !(content && place != ReasoningPlace::nowhere)) return nullptr;
   constrain::ConstraintCache& cache = *model.defaults.constraints;
   const std::string key =
-      fmt::format("answer {} {} {} {}{}{}", static_cast<int>(place), static_cast<int>(tools.rules.calls),
-                  tools.rules.may_have_several, may_call ? tools.rules.tools.dump() : "", content ? content->key() : "",
-                  fmt::join(*given.stop_ids, " "));
+      fmt::format("answer {} {} {} {};{}{}", static_cast<int>(place), static_cast<int>(tools.rules.calls),
+                  tools.rules.may_have_several, fmt::join(*given.stop_ids, " "),
+                  may_call ? tools.rules.tools.dump() : "", content ? content->key() : "");
   return cache.get("answer", key, [&] {
     answer::AnswerRules rules = tools.rules;
     if (content) rules.content = constrain::parse_source(*content, *cache.vocabulary());

@@ -244,7 +244,7 @@ void read_logprobs(RequestFields& fields, std::optional<int> n, CompletionReques
   request.reports_logprobs = request.reports_logprobs || probs > 0;
 }
 
-/// llama-server's `reasoning_format`, and vLLM's `include_reasoning`: whether the reasoning stays in the content.
+/// llama-server's `reasoning_format`: whether the reasoning stays in the content.
 bool read_reasoning_format(RequestFields& fields) {
   const std::string format = fields.text("reasoning_format").value_or("auto");
   for (const char* const known : {"none", "auto", "deepseek", "deepseek-legacy"}) {
