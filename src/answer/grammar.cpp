@@ -31,7 +31,11 @@ class AnswerWriter {
  public:
   AnswerWriter(const AnswerFormat& format, const AnswerRules& rules, const constrain::Vocabulary& vocabulary,
                std::span<const std::int32_t> stop_ids)
-      : format_(format), rules_(rules), vocabulary_(vocabulary), stop_ids_(stop_ids) {
+      : format_(format),
+        rules_(rules),
+        tools_(declared_tools(rules.tools)),
+        vocabulary_(vocabulary),
+        stop_ids_(stop_ids) {
     white_space_ = grammar_.repeat(grammar_.set(constrain::CharSet::of_any(" \t\r\n")), 0, 8);
   }
 
@@ -56,7 +60,7 @@ class AnswerWriter {
         text.remove_prefix(1);
         continue;
       }
-      if (std::ranges::find(stop_ids_, id) != stop_ids_.end() || vocabulary_.is_stop(id)) {
+      if (ends_answer(id)) {
         throw Unsupported("tools", "the chat template writes {} within answers, a token that ends them",
                           vocabulary_.piece(id));
       }
@@ -66,6 +70,10 @@ class AnswerWriter {
     }
     if (!plain.empty()) parts.push_back(grammar.text(plain));
     return grammar.sequence(std::move(parts));
+  }
+
+  bool ends_answer(std::int32_t id) const {
+    return vocabulary_.is_stop(id) || std::ranges::find(stop_ids_, id) != stop_ids_.end();
   }
 
   bool has_special(std::string_view text) const {
@@ -152,8 +160,7 @@ class AnswerWriter {
     std::string_view text = format_.calls->closing;
     for (std::size_t at = 0; at < text.size(); ++at) {
       const std::int32_t id = vocabulary_.special_at(text.substr(at));
-      const bool is_stop = id >= 0 && (vocabulary_.is_stop(id) || std::ranges::find(stop_ids_, id) != stop_ids_.end());
-      if (is_stop) text = text.substr(0, at);
+      if (id >= 0 && ends_answer(id)) text = text.substr(0, at);
     }
     return literal(text);
   }
@@ -161,7 +168,7 @@ class AnswerWriter {
   /// Call number `i`, of any tool.
   Expr call(int i) {
     std::vector<Expr> ways;
-    for (const DeclaredTool& tool : declared_tools(rules_.tools)) {
+    for (const DeclaredTool& tool : tools_) {
       std::vector<Expr> parts;
       for (const CallPart& part : format_.calls->parts) parts.push_back(part_of(part, tool, i));
       ways.push_back(grammar_.sequence(std::move(parts)));
@@ -264,6 +271,7 @@ class AnswerWriter {
 
   const AnswerFormat& format_;
   const AnswerRules& rules_;
+  std::vector<DeclaredTool> tools_;
   const constrain::Vocabulary& vocabulary_;
   std::span<const std::int32_t> stop_ids_;
   Grammar grammar_;

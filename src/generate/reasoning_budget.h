@@ -24,6 +24,8 @@ class ReasoningCounter {
   void append(std::string_view text);
   /// The reasoning goes on, and has as many tokens as it may have.
   bool is_spent() const { return is_inside_ && n_tokens_ >= budget_->max_tokens; }
+  bool is_inside() const { return is_inside_; }
+  bool is_over() const { return is_over_; }  ///< It has ended, or there is none.
 
  private:
   const ReasoningBudget* budget_;

@@ -1,7 +1,5 @@
 #include "serve/chat_answers.h"
 
-#include <algorithm>
-
 #include "base/rng.h"
 #include "constrain/sources.h"
 
@@ -81,24 +79,22 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
 std::int64_t ChatAnswers::n_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) const {
   const ReasoningPlace place = answer::reasoning_place(format, prompt);
   if (place == ReasoningPlace::nowhere) return 0;
-  constexpr std::size_t kMostBefore = 64;  // white space
-  const std::string &begin = format.reasoning->begin, &end = format.reasoning->end;
-  std::string text = place == ReasoningPlace::prompt ? begin : "";
-  std::size_t at = 0, searched = 0;  // of the begin; up to where there is no end
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= tokenizer.vocab_size()) continue;
-    const std::string bytes = tokenizer.bytes(ids[i]);
-    text += bytes.empty() ? tokenizer.piece(ids[i]) : bytes;
-    if (searched == 0) {
-      at = text.find(begin);
-      if (at == text.npos && text.size() > begin.size() + kMostBefore) return 0;
-      if (at == text.npos) continue;
-      searched = at + begin.size();
+  const ReasoningBudget unlimited{.begin = format.reasoning->begin,
+                                  .end = format.reasoning->end,
+                                  .end_ids = {},
+                                  .has_begun = place == ReasoningPlace::prompt};
+  ReasoningCounter counter(unlimited);
+  std::int64_t n = 0;
+  for (const std::int32_t id : ids) {
+    const bool was_inside = counter.is_inside();
+    if (id < tokenizer.vocab_size()) {
+      const std::string bytes = tokenizer.bytes(id);
+      counter.append(bytes.empty() ? tokenizer.piece(id) : bytes);
     }
-    if (text.find(end, searched) != text.npos) return static_cast<std::int64_t>(i) + 1;
-    searched = std::max(searched, text.size() - std::min(text.size(), end.size()));
+    ++n;
+    if (counter.is_over()) return was_inside ? n : 0;
   }
-  return searched > 0 ? std::ssize(ids) : 0;
+  return counter.is_inside() ? n : 0;
 }
 
 std::string ChatAnswers::call_id(std::uint64_t seed, std::size_t sequence, std::size_t index) const {
