@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "serve/messages_reply.h"
+
 namespace vitrine {
 
 /// Each is in the file of its endpoint.
@@ -16,6 +18,8 @@ Json tokenizer_info(const ServedModel& model, const RouteRequest& request);
 Json apply_template(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> complete(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const RouteRequest& request);
+Json count_tokens(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> answer_messages(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
@@ -28,6 +32,8 @@ const Route* find_route(std::string_view path) {
       {"GET", "/v1/models/", Route::kNoBody, routes::one_model},
       {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
       {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},
+      {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, messages_error},
+      {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, messages_error},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},
