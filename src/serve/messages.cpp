@@ -11,7 +11,7 @@ namespace vitrine::routes {
 std::shared_ptr<PendingReply> answer_messages(const ServedModel& model, const RouteRequest& from) {
   const std::string body = chat_body_of(model, from.body, MessagesRoute::answer);
   auto request = std::make_shared<const CompletionRequest>(parse_chat(model, body, std::random_device{}()));
-  auto reply = std::make_unique<MessagesReply>(*request, from.id);
+  auto reply = std::make_unique<MessagesReply>(model, *request, from.id);
   return texts_of(model, std::move(request), std::move(reply), from);
 }
 

@@ -13,7 +13,7 @@ void append(std::string& text, std::string_view separator, const std::string& mo
 
 /// The names that blocks have and that change nothing.
 void finish_block(RequestFields& block) {
-  block.ignore({"type", "cache_control"});
+  block.ignore({"type", "cache_control", "toolset_name"});
   block.refuse("citations", "is not supported");
   block.finish();
 }
@@ -26,8 +26,13 @@ std::string needed_text(RequestFields& fields, std::string_view name) {
 
 /// What a message says, from all its blocks.
 struct Said {
+  std::string role{};
   std::string text{}, reasoning{};
   OrderedJson calls = OrderedJson::array(), results = OrderedJson::array();
+
+  bool is_answer() const { return role == "assistant"; }
+  /// Between two texts.
+  const char* separator() const { return is_answer() ? "" : "\n"; }
 };
 
 /// A text, or blocks that are texts.
@@ -64,52 +69,53 @@ OrderedJson call_of(RequestFields& block, const OrderedJson& given) {
 }
 
 /// `given` is the same block with the order of its members.
-void add_block(RequestFields block, const OrderedJson& given, bool is_user, Said& said) {
+void add_block(RequestFields block, const OrderedJson& given, Said& said) {
   const std::string type = needed_text(block, "type");
   if (type == "text") {
-    append(said.text, is_user ? "\n" : "", needed_text(block, "text"));
-  } else if (type == "tool_result" && is_user) {
+    append(said.text, said.separator(), needed_text(block, "text"));
+  } else if (type == "tool_result" && said.role == "user") {
     said.results.push_back(result_of(block));
-  } else if (type == "tool_use" && !is_user) {
+  } else if (type == "tool_use" && said.is_answer()) {
     said.calls.push_back(call_of(block, given));
-  } else if (type == "thinking" && !is_user) {
+  } else if (type == "thinking" && said.is_answer()) {
     append(said.reasoning, "\n", needed_text(block, "thinking"));
     block.ignore({"signature"});
-  } else if (type == "redacted_thinking" && !is_user) {
+  } else if (type == "redacted_thinking" && said.is_answer()) {
     block.ignore({"data"});
   } else {
-    const char* const expected = is_user ? "text or tool_result" : "text, thinking or tool_use";
+    const char* const expected = said.is_answer()      ? "text, thinking or tool_use"
+                                 : said.role == "user" ? "text or tool_result"
+                                                       : "text";
     block.fail("type", fmt::format("expected {}, got \"{}\", which the model does not read", expected, type));
   }
   finish_block(block);
 }
 
-bool read_message(RequestFields message, const OrderedJson& given, Said& said) {
-  const std::string role = needed_text(message, "role");
-  if (role != "user" && role != "assistant") {
-    message.fail("role", fmt::format("expected user or assistant, got \"{}\"", role));
+Said read_message(RequestFields message, const OrderedJson& given) {
+  Said said{.role = needed_text(message, "role")};
+  if (said.role != "user" && said.role != "system" && !said.is_answer()) {
+    message.fail("role", fmt::format("expected user, assistant or system, got \"{}\"", said.role));
   }
-  const bool is_user = role == "user";
   const Json* const content = message.find("content");
   if (content == nullptr) message.fail("content", "expected a string or a list of blocks, got none");
   if (content->is_string()) {
-    append(said.text, is_user ? "\n" : "", content->get<std::string>());
+    said.text = content->get<std::string>();
   } else if (content->is_array()) {
     for (std::size_t i = 0; i < content->size(); ++i) {
-      add_block(message.of((*content)[i], fmt::format("content[{}]", i)), given["content"][i], is_user, said);
+      add_block(message.of((*content)[i], fmt::format("content[{}]", i)), given["content"][i], said);
     }
   } else {
     throw wrong_type(message.name_of("content"), "a string or a list of blocks", *content);
   }
   message.finish();
-  return is_user;
+  return said;
 }
 
 /// Results of calls are messages of their own before the text.
-void put(bool is_user, Said said, OrderedJson& messages) {
+void put(Said said, OrderedJson& messages) {
   for (OrderedJson& result : said.results) messages.push_back(std::move(result));
-  if (is_user) {
-    if (!said.text.empty() || said.results.empty()) messages.push_back({{"role", "user"}, {"content", said.text}});
+  if (!said.is_answer()) {
+    if (!said.text.empty() || said.results.empty()) messages.push_back({{"role", said.role}, {"content", said.text}});
     return;
   }
   OrderedJson message = {{"role", "assistant"}, {"content", said.text}};
@@ -134,21 +140,20 @@ OrderedJson chat_messages_of(RequestFields& fields, const OrderedJson& body) {
     fields.fail("messages", "expected a list of at least one message");
   }
   Said said;
-  bool is_user = true;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    Said own;
-    const bool is_users = read_message(fields.of((*list)[i], fmt::format("messages[{}]", i)), body["messages"][i], own);
-    if (i > 0 && is_users != is_user) put(is_user, std::exchange(said, {}), messages);
-    is_user = is_users;
-    append(said.text, is_user ? "\n" : "", own.text);
+    Said own = read_message(fields.of((*list)[i], fmt::format("messages[{}]", i)), body["messages"][i]);
+    if (own.role != said.role) {
+      if (i > 0) put(std::move(said), messages);
+      said = std::move(own);
+      continue;
+    }
+    append(said.text, said.separator(), own.text);
     append(said.reasoning, "\n", own.reasoning);
     for (OrderedJson& call : own.calls) said.calls.push_back(std::move(call));
     for (OrderedJson& result : own.results) said.results.push_back(std::move(result));
   }
-  if (!is_user && !said.calls.empty()) {
-    fields.fail("messages", "expected the results of the last message's calls after it");
-  }
-  put(is_user, std::move(said), messages);
+  if (!said.calls.empty()) fields.fail("messages", "expected the results of the last message's calls after it");
+  put(std::move(said), messages);
   return messages;
 }
 

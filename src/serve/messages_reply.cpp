@@ -47,17 +47,28 @@ Json messages_error(const RequestError& error) {
   return {{"type", "error"}, {"error", {{"type", type_of_error(error.kind().status)}, {"message", error.what()}}}};
 }
 
-MessagesReply::MessagesReply(const CompletionRequest& request, const std::string& id)
-    : request_(request), id_("msg_" + id) {
+MessagesReply::MessagesReply(const ServedModel& model, const CompletionRequest& request, const std::string& id)
+    : model_(model), request_(request), id_("msg_" + id) {
   for (const Prompt& prompt : request.prompts) usage_.prompt_tokens += std::ssize(prompt.ids);
-  if (request.answers != nullptr) reader_.emplace(request.answers->reader());
+  if (request.answers == nullptr) return;
+  usage_.reasoning_tokens = 0;
+  reader_.emplace(request.answers->reader());
+}
+
+/// Of a text that has ended.
+void MessagesReply::count(const GenerateResult& result) {
+  usage_.completion_tokens = std::ssize(result.ids);
+  usage_.cached_tokens = result.cached_tokens;
+  if (reader_) usage_.reasoning_tokens = request_.answers->n_reasoning(*model_.tokenizer, result.ids);
 }
 
 OrderedJson MessagesReply::usage_json() const {
-  return {{"input_tokens", usage_.prompt_tokens - usage_.cached_tokens},
-          {"cache_creation_input_tokens", 0},
-          {"cache_read_input_tokens", usage_.cached_tokens},
-          {"output_tokens", usage_.completion_tokens}};
+  OrderedJson usage = {{"input_tokens", usage_.prompt_tokens - usage_.cached_tokens},
+                       {"cache_creation_input_tokens", 0},
+                       {"cache_read_input_tokens", usage_.cached_tokens},
+                       {"output_tokens", usage_.completion_tokens}};
+  if (usage_.reasoning_tokens) usage["output_tokens_details"] = {{"thinking_tokens", *usage_.reasoning_tokens}};
+  return usage;
 }
 
 OrderedJson MessagesReply::message(OrderedJson content) const {
@@ -89,8 +100,7 @@ void MessagesReply::add_reason(const GenerateResult& result, bool has_calls, Ord
 /// A call that breaks off is left out: nobody should run it.
 std::string MessagesReply::whole(std::span<const GenerateResult> results) {
   const GenerateResult& result = results.front();
-  usage_.completion_tokens = std::ssize(result.ids);
-  usage_.cached_tokens = result.cached_tokens;
+  count(result);
   answer::AnswerDelta answer{.content = result.text};
   if (reader_) {
     reader_->append(result.text);
@@ -171,7 +181,7 @@ std::string MessagesReply::pieces(const answer::AnswerDelta& delta) {
 }
 
 std::string MessagesReply::end(const GenerateResult& result) {
-  usage_.cached_tokens = result.cached_tokens;
+  count(result);
   OrderedJson delta = OrderedJson::object();
   add_reason(result, reader_ && !reader_->answer().calls.empty(), delta);
   const OrderedJson last = {{"type", "message_delta"}, {"delta", std::move(delta)}, {"usage", usage_json()}};

@@ -16,8 +16,8 @@ Json messages_error(const RequestError& error);
 /// The response to a request of one sequence.
 class MessagesReply : public TextReply {
  public:
-  /// `id` is the response's number. Keeps a reference to `request`.
-  MessagesReply(const CompletionRequest& request, const std::string& id);
+  /// `id` is the response's number. Keeps references to `model` and `request`.
+  MessagesReply(const ServedModel& model, const CompletionRequest& request, const std::string& id);
 
   std::string whole(std::span<const GenerateResult> results) override;
   /// The events of the message: the first ones with the first step, the last ones with the result.
@@ -32,6 +32,7 @@ class MessagesReply : public TextReply {
   OrderedJson usage_json() const;
   OrderedJson call_block(const answer::AnswerDelta::Call& call, OrderedJson input) const;
   void add_reason(const GenerateResult& result, bool has_calls, OrderedJson& json) const;
+  void count(const GenerateResult& result);
   // Of a stream.
   std::string begin();
   std::string open(Block kind, OrderedJson block);
@@ -42,6 +43,7 @@ class MessagesReply : public TextReply {
   std::string pieces(const answer::AnswerDelta& delta);
   std::string end(const GenerateResult& result);
 
+  const ServedModel& model_;
   const CompletionRequest& request_;
   std::string id_;
   Usage usage_;

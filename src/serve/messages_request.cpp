@@ -117,9 +117,10 @@ std::string chat_body_of(const ServedModel& model, std::string_view body, Messag
   add_tools(fields, given, chat);
   add_thinking(model, fields, chat);
   add_output(fields, given, chat);
-  fields.ignore({"metadata", "service_tier", "cache_control", "inference_geo"});
+  fields.ignore({"metadata", "service_tier", "cache_control", "inference_geo", "speed"});
   fields.refuse("mcp_servers", "is not supported");
   fields.refuse("container", "is not supported");
+  fields.refuse("diagnostics", "is not supported");
   const Json keeps_all = {{"type", "clear_thinking_20251015"}, {"keep", "all"}};
   fields.refuse("context_management", "is not supported",
                 {{{"edits", Json::array()}}, {{"edits", Json::array({keeps_all})}}});
