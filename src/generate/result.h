@@ -36,7 +36,8 @@ struct GenerateResult {
   std::vector<TokenReport> logprobs;
   /// Of the prompt's tokens after first_prompt_logprob, if they were requested.
   std::vector<TokenReport> prompt_logprobs;
-  std::optional<TokenReport> stop_token;  ///< The stop id that ended the text, with its log-probabilities.
+  std::optional<TokenReport> stop_token;     ///< The stop id that ended the text, with its log-probabilities.
+  std::optional<std::string> stop_string{};  ///< The stop string that ended the text.
   FinishReason finish_reason = FinishReason::length;
   std::int64_t cached_tokens = 0;          ///< The first tokens of the prompt that a kept prefix provided.
   double score = 0;                        ///< Σ log p / length^A (generate/beam.h), if it was requested.

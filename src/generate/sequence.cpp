@@ -410,6 +410,7 @@ void Sequence::show(const std::string& text) {
 void Sequence::finish(FinishReason reason) {
   show(text_.flush());
   result_.finish_reason = text_.stopped() ? FinishReason::stop : reason;
+  result_.stop_string = text_.stop();
   if (request_.wants_score) {
     const double length = static_cast<double>(result_.ids.size()) + (reason == FinishReason::stop ? 1 : 0);
     result_.score = length > 0 ? sum_ / math::exp(request_.beam.length_penalty * math::log(length)) : 0;

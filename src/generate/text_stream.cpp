@@ -11,8 +11,8 @@ namespace vitrine {
 /// Where a stop string begins, or may begin, depending on the next bytes; the end of the held text if nowhere.
 struct TextStream::Hit {
   std::size_t begin;
-  bool complete;
-  std::size_t end = begin;  // of the text
+  const std::string* stop = nullptr;  // if it is complete
+  std::size_t end = begin;            // of the text
 };
 
 TextStream::TextStream(std::vector<std::string> stops, bool keeps_stop, bool cleans_up)
@@ -26,11 +26,11 @@ TextStream::TextStream(std::vector<std::string> stops, bool keeps_stop, bool cle
 std::string TextStream::push(std::string_view bytes) { return cleanup_ ? add(cleanup_->push(bytes)) : add(bytes); }
 
 std::string TextStream::add(std::string_view bytes) {
-  if (stopped_) return "";
+  if (stop_) return "";
   held_ += bytes;
   const Hit hit = first_hit(false);
-  if (hit.complete) {
-    stopped_ = true;
+  if (hit.stop != nullptr) {
+    stop_ = *hit.stop;
     return take(hit.end);
   }
   // The bytes before `begin` may end with the beginning of a character. It is held back until the next bytes show
@@ -44,9 +44,9 @@ std::string TextStream::add(std::string_view bytes) {
 
 std::string TextStream::flush() {
   std::string text = cleanup_ ? add(cleanup_->flush()) : "";
-  if (stopped_) return text;
+  if (stop_) return text;
   const Hit hit = first_hit(true);
-  stopped_ = hit.complete;
+  if (hit.stop != nullptr) stop_ = *hit.stop;
   text += take(hit.end);
   held_.clear();
   return text;
@@ -60,16 +60,16 @@ TextStream::Hit TextStream::first_hit(bool at_end) const {
     const auto complete = [&](const std::string& stop) { return rest.starts_with(stop); };
     const auto partial = [&](const std::string& stop) { return std::string_view(stop).starts_with(rest); };
     const auto stop = std::find_if(stops_.begin(), stops_.end(), complete);
-    if (stop != stops_.end()) return {begin, true, begin + (keeps_stop_ ? stop->size() : 0)};
-    if (!at_end && std::any_of(stops_.begin(), stops_.end(), partial)) return {begin, false};
+    if (stop != stops_.end()) return {begin, &*stop, begin + (keeps_stop_ ? stop->size() : 0)};
+    if (!at_end && std::any_of(stops_.begin(), stops_.end(), partial)) return {begin};
   }
-  return {held.size(), false};
+  return {held.size()};
 }
 
 std::string TextStream::take(std::size_t count) {
   std::string text = held_.substr(0, count);
   held_.erase(0, count);
-  if (stopped_) held_.clear();
+  if (stop_) held_.clear();
   return text;
 }
 

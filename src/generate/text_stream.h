@@ -28,7 +28,9 @@ class TextStream {
 
   /// Whether a stop string was found. The stop string that begins first counts, so a later one is not accepted while an
   /// earlier one may still be completed: with "abcd" and "bc", "abc" stops only at the next byte, or at flush().
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return stop_.has_value(); }
+  /// The stop string that was found.
+  const std::optional<std::string>& stop() const { return stop_; }
 
  private:
   struct Hit;
@@ -40,7 +42,7 @@ class TextStream {
   std::optional<SpaceCleanup> cleanup_;
   bool keeps_stop_;
   std::string held_;  // begins with a character or an invalid byte
-  bool stopped_ = false;
+  std::optional<std::string> stop_;
 };
 
 }  // namespace vitrine

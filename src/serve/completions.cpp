@@ -6,21 +6,44 @@
 #include "serve/completion_request.h"
 #include "serve/request_fields.h"
 #include "serve/routes.h"
+#include "serve/texts.h"
 
 namespace vitrine {
 namespace {
 
 std::string event_of(const Json& json) { return "data: " + json_text(json) + "\n\n"; }
 
+/// Responses in OpenAI's form.
+class Completions : public TextReply {
+ public:
+  Completions(const ServedModel& model, const CompletionRequest& request, const std::string& id)
+      : request_(request), reply_(model, request, id, std::time(nullptr)) {}
+
+  std::string whole(std::span<const GenerateResult> results) override { return json_text(reply_.whole(results)); }
+  std::string events(SequenceStep step) override {
+    std::string events;
+    for (const Json& chunk : reply_.chunks(std::move(step))) events += event_of(chunk);
+    return events;
+  }
+  std::string error_event(const RequestError& error) override { return event_of(error.to_json()); }
+  std::string last_events() override {
+    return (request_.streams_usage ? event_of(reply_.usage_chunk()) : "") + "data: [DONE]\n\n";
+  }
+  const Usage& usage() const override { return reply_.usage(); }
+
+ private:
+  const CompletionRequest& request_;
+  CompletionReply reply_;
+};
+
 class Texts : public JobReply {
  public:
-  Texts(const ServedModel& model, std::shared_ptr<const CompletionRequest> request, const RouteRequest& from)
-      : JobReply(job_of(model, *request, from)),
-        request_(std::move(request)),
-        reply_(model, *request_, from.id, std::time(nullptr)) {}
+  Texts(const ServedModel& model, std::shared_ptr<const CompletionRequest> request, std::unique_ptr<TextReply> reply,
+        const RouteRequest& from)
+      : JobReply(job_of(model, *request, from)), request_(std::move(request)), reply_(std::move(reply)) {}
 
-  Usage usage() const override { return reply_.usage(); }
-  HttpReply reply() override { return {200, json_text(reply_.whole(results_))}; }
+  Usage usage() const override { return reply_->usage(); }
+  HttpReply reply() override { return {200, reply_->whole(results_)}; }
   bool streams() const override { return request_->streams; }
   std::optional<std::chrono::seconds> silence() const override { return request_->silence; }
   bool has_long_events() const override { return !request_->recorders.empty(); }
@@ -35,7 +58,7 @@ class Texts : public JobReply {
   }
 
   std::shared_ptr<const CompletionRequest> request_;
-  CompletionReply reply_;
+  std::unique_ptr<TextReply> reply_;
 };
 
 /// Counts the sequences that have ended, all of them after an error.
@@ -43,35 +66,39 @@ std::string Texts::events() {
   std::string events;
   for (SequenceStep& step : steps_) {
     if (step.error) {
-      events += event_of(request_error_of(step.error).to_json());
+      events += reply_->error_event(request_error_of(step.error));
       n_ended_ = request_->n_sequences();
       break;
     }
     if (step.result) ++n_ended_;
-    for (const Json& chunk : reply_.chunks(std::move(step))) events += event_of(chunk);
+    events += reply_->events(std::move(step));
   }
   steps_.clear();
-  if (!has_ended()) return events;
-  if (request_->streams_usage) events += event_of(reply_.usage_chunk());
-  return events + "data: [DONE]\n\n";
+  return has_ended() ? events + reply_->last_events() : events;
 }
 
 template <class Parse>
-std::shared_ptr<PendingReply> texts_of(Parse parse, const ServedModel& model, const RouteRequest& request) {
-  auto parsed = std::make_shared<const CompletionRequest>(parse(model, request.body, std::random_device{}()));
-  return std::make_shared<Texts>(model, std::move(parsed), request);
+std::shared_ptr<PendingReply> completions_of(Parse parse, const ServedModel& model, const RouteRequest& from) {
+  auto request = std::make_shared<const CompletionRequest>(parse(model, from.body, std::random_device{}()));
+  auto reply = std::make_unique<Completions>(model, *request, from.id);
+  return texts_of(model, std::move(request), std::move(reply), from);
 }
 
 }  // namespace
 
+std::shared_ptr<PendingReply> texts_of(const ServedModel& model, std::shared_ptr<const CompletionRequest> request,
+                                       std::unique_ptr<TextReply> reply, const RouteRequest& from) {
+  return std::make_shared<Texts>(model, std::move(request), std::move(reply), from);
+}
+
 namespace routes {
 
 std::shared_ptr<PendingReply> complete(const ServedModel& model, const RouteRequest& request) {
-  return texts_of(parse_completion, model, request);
+  return completions_of(parse_completion, model, request);
 }
 
 std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const RouteRequest& request) {
-  return texts_of(parse_chat, model, request);
+  return completions_of(parse_chat, model, request);
 }
 
 }  // namespace routes

@@ -50,8 +50,9 @@ constexpr std::size_t kMaxIgnoredBytes = 8 << 20;
 /// The client went away.
 struct Disconnected {};
 
-inline HttpReply reply_of(const RequestError& error) {
-  HttpReply reply{error.kind().status, json_text(error.to_json())};
+/// An error in the form of the route, if there is one.
+inline HttpReply reply_of(const RequestError& error, const Route* route = nullptr) {
+  HttpReply reply{error.kind().status, json_text(route != nullptr ? route->error(error) : error.to_json())};
   reply.retry_after = error.retry_after();
   return reply;
 }
@@ -86,6 +87,7 @@ inline RequestHead head_of(const http::request_parser<http::empty_body>& parser)
     const auto at = message.find(name);
     return at == message.end() ? "" : std::string(at->value());
   };
+  head.api_key = value_or_none("x-api-key");
   head.request_id = value_or_none("x-request-id");
   head.asks_private_network = value_or_none("access-control-request-private-network");
   const auto length = parser.content_length();
@@ -294,7 +296,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     refusal = request_error_of(std::current_exception());
   }
   if (!refusal) co_return;
-  HttpReply reply = reply_of(*refusal);
+  HttpReply reply = reply_of(*refusal, find_route(x.head.path));
   co_await write(x, std::move(reply));
 }
 

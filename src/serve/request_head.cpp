@@ -31,7 +31,8 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-std::size_t client_of(const AccessRules& rules, std::string_view authorization) {
+/// A key is in `Authorization` or in `x-api-key`; of both, either may be one of this server.
+std::size_t client_of(const AccessRules& rules, std::string_view authorization, std::string_view api_key) {
   constexpr std::string_view kScheme = "bearer ";
   std::string_view key = authorization;
   const bool has_scheme = in_lower_case(key.substr(0, kScheme.size())) == kScheme;
@@ -39,9 +40,11 @@ std::size_t client_of(const AccessRules& rules, std::string_view authorization) 
   std::size_t client = rules.keys.size();
   for (std::size_t i = 0; i < rules.keys.size(); ++i) {
     if (equal_in_constant_time(key, rules.keys[i]) && has_scheme) client = i;
+    if (equal_in_constant_time(api_key, rules.keys[i])) client = i;
   }
   if (client == rules.keys.size()) {
-    throw RequestError(kWrongKey, "Authorization", "expected \"Bearer KEY\" with a key of this server");
+    throw RequestError(kWrongKey, "Authorization",
+                       "expected \"Bearer KEY\" with a key of this server, or the key as x-api-key");
   }
   return client;
 }
@@ -128,7 +131,7 @@ AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   AdmittedHead admitted;
   const bool is_preflight = asks_methods(head) && allows_origin(rules, head.origin);
   const bool needs_key = (route == nullptr || route->needs_key) && !is_preflight;
-  if (!rules.keys.empty() && needs_key) admitted.client = client_of(rules, head.authorization);
+  if (!rules.keys.empty() && needs_key) admitted.client = client_of(rules, head.authorization, head.api_key);
   check_source(head, rules);
   if (route == nullptr && asks_methods(head) && head.path == "*") return admitted;  // of the server (RFC 9110, 9.3.7)
   if (route == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);

@@ -17,7 +17,8 @@ struct Route;
 /// The header of a request; fields that are absent are empty.
 struct RequestHead {
   std::string method, path;  ///< The path without its query, decoded.
-  std::string host, origin, authorization, content_type, content_encoding, transfer_encoding, request_id;
+  std::string host, origin, authorization, api_key, content_type, content_encoding, transfer_encoding, request_id;
+  // `api_key` is the field x-api-key, which Anthropic's clients have for a key.
   std::string asked_headers;         ///< Of a preflight: the fields that the page will send.
   std::string asks_private_network;  ///< Of a preflight from a public page: "true".
   std::optional<std::uint64_t> content_length;

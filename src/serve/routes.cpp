@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "serve/messages_reply.h"
+
 namespace vitrine {
 
 /// Each is in the file of its endpoint.
@@ -17,6 +19,8 @@ Json apply_template(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> complete(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> infill(const ServedModel& model, const RouteRequest& request);
+Json count_tokens(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> answer_messages(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
@@ -30,6 +34,8 @@ const Route* find_route(std::string_view path) {
       {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
       {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},
       {"POST", "/infill", Route::kServersLimit, routes::infill},
+      {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, messages_error},
+      {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, messages_error},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},

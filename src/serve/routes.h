@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "serve/metrics.h"
 #include "serve/pending_reply.h"
+#include "serve/request_fields.h"
 #include "serve/served_model.h"
 
 namespace vitrine {
@@ -43,6 +44,7 @@ struct Route {
   /// on the thread that prepares responses; they throw RequestError, and what becomes one.
   std::variant<Report, Answer, Work> handler;
   bool needs_key = true;
+  Json (*error)(const RequestError& error) = [](const RequestError& e) { return e.to_json(); };  ///< Its form.
 
   bool needs_scheduler() const { return std::holds_alternative<Work>(handler); }
 };

@@ -142,8 +142,10 @@ TEST(TextStream, StopInsideACharacter) {
 TEST(TextStream, TheStopCanBePartOfTheText) {
   TextStream stream({"abc", "bd"}, true);
   EXPECT_EQ(stream.push("xa"), "x");
+  EXPECT_EQ(stream.stop(), std::nullopt);
   EXPECT_EQ(stream.push("bd"), "abd");
   EXPECT_TRUE(stream.stopped());
+  EXPECT_EQ(stream.stop(), "bd");
   EXPECT_EQ(stream.push("y"), "");
   TextStream late({"bc", "bcd"}, true);
   EXPECT_EQ(late.push("ab"), "a");

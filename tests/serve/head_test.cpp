@@ -111,6 +111,13 @@ TEST(RequestHead, KeysOpenEveryRoute) {
   EXPECT_EQ(admit(head, rules).client, 0U);
   head.authorization = "bearer other-key";
   EXPECT_EQ(admit(head, rules).client, 1U);
+  head.authorization = "";
+  for (const char* wrong : {"secre", "Bearer secret"}) {
+    head.api_key = wrong;
+    EXPECT_EQ(status_of(head, rules), 401) << wrong;
+  }
+  head.api_key = "other-key";
+  EXPECT_EQ(admit(head, rules).client, 1U) << "as Anthropic's clients send it";
   head.host = "example.org";
   EXPECT_EQ(status_of(head, rules), 200) << "with a key any name of the server will do";
 }
