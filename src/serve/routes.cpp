@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "serve/messages_reply.h"
+#include "serve/messages/reply.h"
 
 namespace vitrine {
 

@@ -1,6 +1,6 @@
 // Anthropic's interface: its requests as those of chats, and its messages, events and errors.
-#include "serve/messages_reply.h"
-#include "serve/messages_request.h"
+#include "serve/messages/reply.h"
+#include "serve/messages/request.h"
 #include "serve/served.h"
 
 namespace vitrine::test {
@@ -172,6 +172,10 @@ TEST_F(MessagesDoor, ThinkingIsTheSwitchOfATemplateThatHasOne) {
   use_agents_template();
   EXPECT_EQ(chat(off)["chat_template_kwargs"], Json::parse(R"({"enable_thinking": false})"));
   EXPECT_EQ(chat(on)["chat_template_kwargs"], Json::parse(R"({"enable_thinking": true})"));
+  EXPECT_EQ(chat(off)["thinking_budget"], 0);
+  EXPECT_EQ(chat(on)["thinking_budget"], 1024);
+  EXPECT_EQ(chat(on + R"(, "thinking_budget": 7)")["thinking_budget"], 7);
+  EXPECT_FALSE(chat(R"("thinking": {"type": "adaptive"})").contains("thinking_budget"));
   EXPECT_FALSE(chat("").contains("chat_template_kwargs"));
 }
 

@@ -2,8 +2,8 @@
 // chats; only what is written differs.
 #include <random>
 
-#include "serve/messages_reply.h"
-#include "serve/messages_request.h"
+#include "serve/messages/reply.h"
+#include "serve/messages/request.h"
 #include "serve/routes.h"
 
 namespace vitrine::routes {

@@ -1,4 +1,4 @@
-#include "serve/messages_reply.h"
+#include "serve/messages/reply.h"
 
 #include "serve/chat_answers.h"
 

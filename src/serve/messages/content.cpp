@@ -1,7 +1,7 @@
 // The messages of Anthropic's interface, which consist of blocks, as those of OpenAI's chats.
 #include <algorithm>
 
-#include "serve/messages_request.h"
+#include "serve/messages/request.h"
 
 namespace vitrine {
 namespace {

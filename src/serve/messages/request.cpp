@@ -1,4 +1,4 @@
-#include "serve/messages_request.h"
+#include "serve/messages/request.h"
 
 #include <algorithm>
 
@@ -50,9 +50,12 @@ void add_tools(RequestFields& fields, const OrderedJson& body, OrderedJson& chat
   choice.finish();
 }
 
-/// `{"type": "enabled" or "disabled"}` sets the template's switch, if it has one.
+/// `{"type": "enabled" or "disabled"}` sets the template's switch, if it has one; a model that reasons without a switch
+/// has a budget of none. The field `thinking_budget` is that of a chat.
 void add_thinking(const ServedModel& model, RequestFields& fields, OrderedJson& chat) {
   constexpr const char* kSwitch = "enable_thinking";
+  const auto own_budget = fields.whole<std::int64_t>("thinking_budget", -1);
+  if (own_budget) chat["thinking_budget"] = *own_budget;
   const Json* const value = fields.find("thinking");
   if (value == nullptr) return;
   RequestFields thinking = fields.of(*value, "thinking");
@@ -60,12 +63,14 @@ void add_thinking(const ServedModel& model, RequestFields& fields, OrderedJson& 
   if (type != "enabled" && type != "disabled" && type != "adaptive") {
     thinking.fail("type", fmt::format("expected enabled, disabled or adaptive, got \"{}\"", type));
   }
-  thinking.whole<std::int64_t>("budget_tokens", 1);
+  const auto budget = thinking.whole<std::int64_t>("budget_tokens", 1);
   thinking.ignore({"display"});
   thinking.finish();
+  const bool is_off = type == "disabled";
+  if (!own_budget && (is_off || budget)) chat["thinking_budget"] = is_off ? 0 : *budget;
   if (model.chat == nullptr || type == "adaptive") return;
   if (std::ranges::count(model.chat->answers().variables, kSwitch) == 0) return;
-  chat["chat_template_kwargs"] = {{kSwitch, type == "enabled"}};
+  chat["chat_template_kwargs"] = {{kSwitch, !is_off}};
 }
 
 void add_format(RequestFields format, const OrderedJson& given, OrderedJson& chat) {
