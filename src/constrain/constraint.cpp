@@ -37,7 +37,7 @@ void Matcher::append(std::string_view bytes) {
   const std::lock_guard lock(constraint_->mutex_);
   Heads after;
   for (const char byte : bytes) {
-    constraint_->stepper_.reset_work();
+    constraint_->stepper_.set_work(0);
     constraint_->stepper_.step(stacks_, heads_, static_cast<std::uint8_t>(byte), after);
     std::swap(heads_, after);
     if (!heads_.alive()) break;
@@ -52,7 +52,7 @@ void Matcher::append(std::int32_t id) {
   Heads named;
   {
     const std::lock_guard lock(constraint_->mutex_);
-    constraint_->stepper_.reset_work();
+    constraint_->stepper_.set_work(0);
     constraint_->stepper_.step_token(stacks_, heads_, id, vocabulary.is_text(id), named);
   }
   if (vocabulary.is_text(id)) {
@@ -91,7 +91,7 @@ Length Matcher::shortest() const {
 Mask Matcher::mask(std::optional<std::int64_t> left) {
   const std::lock_guard lock(constraint_->mutex_);
   Mask mask(constraint_->vocabulary().size());
-  constraint_->stepper_.reset_work();
+  constraint_->stepper_.set_work(0);
   constraint_->masker_.add(stacks_, heads_, left ? *left - 1 : kNoWay - 1, mask);
   return mask;
 }
@@ -115,7 +115,7 @@ std::string Matcher::forced(std::size_t max_bytes) {
       if (goes_on) only = byte, ++n_ways;
     }
     if (n_ways != 1) break;
-    constraint_->stepper_.reset_work();
+    constraint_->stepper_.set_work(0);
     constraint_->stepper_.step(stacks_, here, static_cast<std::uint8_t>(only), after);
     std::swap(here, after);
     text.push_back(static_cast<char>(only));

@@ -133,7 +133,7 @@ FrameId Frames::intern(std::vector<std::int64_t> key, Frame frame) {
   const FrameId f = known->second;
   memory_ += sizeof(Frame) + 96 + known->first.size() * 12 + frame.remaining.size() * sizeof(Remaining);
   if (memory_ > kMaxMemory / 2) {
-    throw OutOfCapacity("constraint", "the states reached take more than {} MiB", kMaxMemory / 2 >> 20);
+    throw Unsupported("constraint", "the states reached take more than {} MiB", kMaxMemory / 2 >> 20);
   }
   frames_.push_back(std::move(frame));
   frames_.back().body >= 0 ? describe_count(f) : describe_states(frames_.back());

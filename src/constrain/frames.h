@@ -65,8 +65,9 @@ class Frames {
     if (!frame.next.empty() && frame.next[c] != kUnknown) return frame.next[c];
     return make_next(f, byte);
   }
-  /// The frame of all ways of two frames of one rule.
+  /// The frame of all ways of two frames of one rule, neither or both of which are inside the same character.
   FrameId merged(FrameId a, FrameId b);
+  bool can_merge(FrameId a, FrameId b) const { return at(a).inside == at(b).inside; }
   /// Whether all texts of a rule are characters, none of which begins another, read without calls. A repetition of such
   /// a rule is counted inside one frame.
   bool is_character(std::int32_t rule);

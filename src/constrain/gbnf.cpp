@@ -224,7 +224,7 @@ class GbnfParser {
   Expr character_class() {
     ++at_;
     const bool is_negated = skip("^");
-    CharSet all;
+    std::vector<CharRange> all;
     while (!skip("]")) {
       const std::uint32_t first = character();
       std::uint32_t last = first;
@@ -233,9 +233,11 @@ class GbnfParser {
         last = character();
         if (last < first) throw bad("a range whose ends are out of order");
       }
-      all = all | CharSet::range(first, last);
+      const std::vector<CharRange> own = CharSet::range(first, last).ranges();
+      all.insert(all.end(), own.begin(), own.end());
     }
-    return grammar_.set(is_negated ? ~all : all);
+    const CharSet set = CharSet::of_ranges(std::move(all));
+    return grammar_.set(is_negated ? ~set : set);
   }
 
   /// <token>, <[id]>, and either after !.

@@ -1,6 +1,7 @@
 #include "constrain/grammar.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -8,6 +9,26 @@
 #include "tokenizer/utf8.h"
 
 namespace vitrine::constrain {
+namespace {
+
+struct Counts {
+  std::int64_t min, max;
+};
+
+/// The counts of a part that is repeated `inner` times, `outer` times over, if they have no gap: as in (a{2,3}){4,5},
+/// which is a{8,15}. Counted twice, each place in the text would have a count of its own.
+std::optional<Counts> repeated_twice(const Counts& inner, const Counts& outer) {
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  const bool has_gap =
+      outer.min != outer.max && inner.max != kUnlimited && (outer.min + 1) * inner.min > outer.min * inner.max + 1;
+  if (has_gap || (inner.max == kUnlimited && outer.min == 0 && inner.min > 1)) return std::nullopt;
+  const bool is_unlimited = inner.max == kUnlimited || outer.max == kUnlimited;
+  if (outer.min > 0 && inner.min > kMost / outer.min) return std::nullopt;
+  if (!is_unlimited && inner.max > kMost / outer.max) return std::nullopt;
+  return Counts{inner.min * outer.min, is_unlimited ? kUnlimited : inner.max * outer.max};
+}
+
+}  // namespace
 
 Expr Grammar::add(Node node) {
   constexpr std::size_t kMaxNodes = 1'000'000;
@@ -46,6 +67,12 @@ Expr Grammar::choice(std::vector<Expr> parts) {
 Expr Grammar::repeat(Expr part, std::int64_t min, std::int64_t max) {
   if (max == 0) return empty();
   if (min == 1 && max == 1) return part;
+  if (node(part).kind == Node::Kind::repeat) {
+    const Node inner = node(part);
+    if (const auto both = repeated_twice({inner.min, inner.max}, {min, max})) {
+      return repeat(inner.children[0], both->min, both->max);
+    }
+  }
   return add({.kind = Node::Kind::repeat, .min = min, .max = max, .children = {part}});
 }
 

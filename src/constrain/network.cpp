@@ -27,6 +27,7 @@ constexpr std::int64_t kMaxCopiedStates = 256;
 /// A character of many: its repetition is a rule, whose masks all texts share.
 constexpr std::uint64_t kManyCharacters = 16;
 constexpr int kMaxInlineDepth = 3;
+constexpr std::int64_t kMaxInlineSize = 8;
 
 class Compiler {
  public:
@@ -101,7 +102,10 @@ class Compiler {
       case Node::Kind::repeat:
         return lower_repeat(n, from, to);
       case Node::Kind::rule:
-        if (is_character(grammar_.body(n.index), kMaxInlineDepth)) return lower(grammar_.body(n.index), from, to);
+        if (is_character(grammar_.body(n.index), kMaxInlineDepth) ||
+            inline_size(grammar_.body(n.index), kMaxInlineDepth) <= kMaxInlineSize) {
+          return lower(grammar_.body(n.index), from, to);
+        }
         return call(from, n.index, to);
       case Node::Kind::graph:
         return lower_graph(grammar_.graph_of(n), from, to);
@@ -210,6 +214,30 @@ class Compiler {
     if (n.kind != Node::Kind::choice || !is_character(e, depth)) return false;
     return std::any_of(n.children.begin(), n.children.end(),
                        [&](Expr child) { return is_wide_character(child, depth - 1); });
+  }
+
+  /// How many states an expression takes that is cheaper without calls, as white space is; beyond kMaxInlineSize
+  /// otherwise.
+  std::int64_t inline_size(Expr e, int depth) const {
+    const Node& n = grammar_.node(e);
+    std::int64_t size = 1;
+    for (const Expr child : n.children) {
+      size += inline_size(child, depth);
+      if (size > kMaxInlineSize) return size;
+    }
+    switch (n.kind) {
+      case Node::Kind::text:
+        return static_cast<std::int64_t>(grammar_.text_of(n).size());
+      case Node::Kind::repeat:
+        return n.max == kUnlimited && n.min <= 1 ? size : size * std::max(n.min, n.max);
+      case Node::Kind::rule:
+        return depth == 0 ? kMaxInlineSize + 1 : inline_size(grammar_.body(n.index), depth - 1);
+      case Node::Kind::graph:
+      case Node::Kind::token:
+        return kMaxInlineSize + 1;
+      default:
+        return size;
+    }
   }
 
   /// About how many states an expression takes, at most kMaxCopiedStates.

@@ -231,7 +231,8 @@ class RegexParser {
 
   CharSet character_class() {
     const bool is_negated = skip("^");
-    CharSet all;
+    std::vector<CharRange> all;
+    const auto add = [&](const CharSet& more) { all.insert(all.end(), more.ranges().begin(), more.ranges().end()); };
     while (!skip("]")) {
       if (at_end()) throw bad("expected ]");
       const CharSet first = class_atom();
@@ -242,12 +243,13 @@ class RegexParser {
         if (first.size() != 1 || last.size() != 1) throw bad("a range between classes");
         const std::uint32_t from = first.ranges()[0].first, to = last.ranges()[0].first;
         if (from > to) throw bad("a range whose ends are out of order");
-        all = all | CharSet::range(from, to);
+        add(CharSet::range(from, to));
       } else {
-        all = all | first;
+        add(first);
       }
     }
-    return is_negated ? ~all : all;
+    const CharSet set = CharSet::of_ranges(std::move(all));
+    return is_negated ? ~set : set;
   }
 
   CharSet class_atom() { return skip("\\") ? escape(true) : CharSet::of(take_character()); }

@@ -8,7 +8,26 @@ namespace vitrine::constrain {
 namespace {
 
 constexpr std::size_t kFewHeads = 24;
-constexpr std::uint64_t kMaxStepWork = 60'000'000;  // a few seconds
+
+/// Whether two nodes call the same rule and return to the same places; false for many of them.
+bool are_alike(const Stacks& stacks, std::int32_t a, std::int32_t b) {
+  constexpr int kMany = 8;
+  if (stacks.node(a).rule != stacks.node(b).rule) return false;
+  const auto has_all_of = [&](std::int32_t node, std::int32_t other) {
+    int n = 0;
+    for (std::int32_t e = stacks.node(other).first_edge; e >= 0; e = stacks.edge(e).next) {
+      if (++n > kMany) return false;
+      std::int32_t own = stacks.node(node).first_edge;
+      while (own >= 0 &&
+             (stacks.edge(own).after != stacks.edge(e).after || stacks.edge(own).parent != stacks.edge(e).parent)) {
+        own = stacks.edge(own).next;
+      }
+      if (own < 0) return false;
+    }
+    return true;
+  };
+  return has_all_of(a, b) && has_all_of(b, a);
+}
 
 std::uint64_t head_key(const Head& h) {
   return std::uint64_t{static_cast<std::uint32_t>(h.node)} << 32 | static_cast<std::uint32_t>(h.frame);
@@ -17,7 +36,7 @@ std::uint64_t head_key(const Head& h) {
 }  // namespace
 
 Stacks::Stacks() {
-  nodes_.push_back({.first_edge = 0, .below = 0, .born = 0, .popped = 0});
+  nodes_.push_back({.first_edge = 0, .rule = -1, .below = 0, .born = 0, .popped = 0});
   edges_.push_back({.after = kExit, .parent = -1, .next = -1});
 }
 
@@ -60,7 +79,7 @@ Heads Stepper::begin(Stacks& stacks) {
   Heads heads;
   const FrameId root = frames_.entry(frames_.network().root);
   if (root >= 0) add({Stacks::kBottom, root});
-  close(stacks, heads);
+  close(stacks, {}, heads);
   return heads;
 }
 
@@ -83,7 +102,7 @@ void Stepper::step(Stacks& stacks, const Heads& heads, std::uint8_t byte, Heads&
     const FrameId next = frames_.next(h.frame, byte);
     if (next >= 0) add({h.node, next});
   }
-  if (!pending_.empty() || !repetitions_.empty()) close(stacks, after);
+  if (!pending_.empty() || !repetitions_.empty()) close(stacks, heads.list, after);
 }
 
 void Stepper::step_token(Stacks& stacks, const Heads& heads, std::int32_t id, bool is_text, Heads& after) {
@@ -96,7 +115,7 @@ void Stepper::step_token(Stacks& stacks, const Heads& heads, std::int32_t id, bo
       if (set.is_negated ? is_text && !is_named : is_named) add({h.node, s.after});
     }
   }
-  if (!pending_.empty() || !repetitions_.empty()) close(stacks, after);
+  if (!pending_.empty() || !repetitions_.empty()) close(stacks, heads.list, after);
 }
 
 void Stepper::begin_step() {
@@ -107,12 +126,12 @@ void Stepper::begin_step() {
   if (!seen_set_.empty()) seen_set_.clear();
 }
 
-void Stepper::pop(Stacks& stacks, std::int32_t node, Heads& after) {
+void Stepper::pop(Stacks& stacks, std::span<const Head> calls, Heads& after) {
   after.list.clear();
   after.complete = false;
   begin_step();
-  return_from(stacks, node, after);
-  close(stacks, after);
+  for (const Head& h : calls) return_from(stacks, h.node, after);
+  close(stacks, calls, after);
 }
 
 void Stepper::offer(Head head) {
@@ -140,7 +159,7 @@ void Stepper::add(Head head) {
   pending_.push_back(head);
 }
 
-void Stepper::close(Stacks& stacks, Heads& after) {
+void Stepper::close(Stacks& stacks, std::span<const Head> before, Heads& after) {
   const std::size_t first_node = stacks.nodes_.size();
   for (std::size_t i = 0; i < pending_.size() || !repetitions_.empty(); ++i) {
     if (i == pending_.size()) {
@@ -149,9 +168,8 @@ void Stepper::close(Stacks& stacks, Heads& after) {
       if (i == pending_.size()) break;
     }
     const Head head = pending_[i];
-    if (++work_ > kMaxStepWork) {
-      throw OutOfCapacity("constraint", "the grammar is too ambiguous: a step visits more than {} states",
-                          kMaxStepWork);
+    if (++work_ > kMaxWork) {
+      throw Unsupported("constraint", "the grammar is too ambiguous: a step visits more than {} states", kMaxWork);
     }
     const Frame& frame = frames_.at(head.frame);
     if (frame.reads) after.list.push_back(head);
@@ -164,14 +182,17 @@ void Stepper::close(Stacks& stacks, Heads& after) {
       if (std::uint64_t& at = called_at_[static_cast<std::size_t>(call.rule)]; at != now_) {
         at = now_;
         node = static_cast<std::int32_t>(stacks.nodes_.size());
-        stacks.nodes_.push_back({.first_edge = -1, .below = kNoWay, .born = now_, .popped = 0});
+        stacks.nodes_.push_back({.first_edge = -1, .rule = call.rule, .below = kNoWay, .born = now_, .popped = 0});
         add({node, frames_.entry(call.rule)});
       }
       add_edge(stacks, node, call.after, head.node, after);
     }
   }
   pending_.clear();
-  if (stacks.nodes_.size() > first_node) update_lengths(stacks, first_node);
+  if (stacks.nodes_.size() > first_node) {
+    update_lengths(stacks, first_node);
+    share_nodes(stacks, before, first_node, after);
+  }
   if (after.list.size() > 1) merge_heads(after);
 }
 
@@ -233,6 +254,7 @@ void Stepper::update_lengths(Stacks& stacks, std::size_t first_node) {
       Stacks::Node& n = stacks.nodes_[i];
       for (std::int32_t e = n.first_edge; e >= 0; e = stacks.edge(e).next) {
         const Stacks::Edge& edge = stacks.edge(e);
+        ++work_;
         const Length way =
             edge.after == kExit ? 0 : sum(frames_.at(edge.after).shortest, stacks.node(edge.parent).below);
         if (way < n.below) n.below = way, changed = true;
@@ -241,12 +263,50 @@ void Stepper::update_lengths(Stacks& stacks, std::size_t first_node) {
   }
 }
 
+/// Replaces each new node by an older one that calls the same rule and returns to the same places, if the step before
+/// had one: what follows is the same. Without this, a repetition of a part that may end anywhere would have a node for
+/// every place where the part may have begun.
+void Stepper::share_nodes(Stacks& stacks, std::span<const Head> before, std::size_t first_node, Heads& after) {
+  constexpr std::size_t kFew = 16;
+  alike_.clear();
+  const auto offer_node = [&](std::int32_t n) {
+    if (n >= 0 && alike_.size() < kFew && std::find(alike_.begin(), alike_.end(), n) == alike_.end())
+      alike_.push_back(n);
+  };
+  for (const Head& h : before.first(std::min(before.size(), kFew))) offer_node(h.node);
+  for (std::size_t i = 0; i < alike_.size(); ++i) {
+    for (std::int32_t e = stacks.node(alike_[i]).first_edge; e >= 0; e = stacks.edge(e).next) {
+      offer_node(stacks.edge(e).parent);
+      ++work_;
+    }
+  }
+  std::vector<std::int32_t> shared;  // of the new nodes
+  const auto moved = [&](std::int32_t n) {
+    const std::size_t i = static_cast<std::size_t>(n) - first_node;
+    return n >= 0 && static_cast<std::size_t>(n) >= first_node && i < shared.size() ? shared[i] : n;
+  };
+  bool has_shared = false;
+  for (std::size_t i = first_node; i < stacks.nodes_.size(); ++i) {
+    for (std::int32_t e = stacks.nodes_[i].first_edge; e >= 0; e = stacks.edge(e).next) {
+      Stacks::Edge& edge = stacks.edges_[static_cast<std::size_t>(e)];
+      edge.parent = moved(edge.parent);
+    }
+    const auto is_like = [&](std::int32_t n) { return are_alike(stacks, static_cast<std::int32_t>(i), n); };
+    const auto known = std::find_if(alike_.begin(), alike_.end(), is_like);
+    shared.push_back(known != alike_.end() ? *known : static_cast<std::int32_t>(i));
+    has_shared = has_shared || known != alike_.end();
+  }
+  if (!has_shared) return;
+  for (Head& h : after.list) h.node = moved(h.node);
+}
+
 void Stepper::merge_heads(Heads& after) {
   std::sort(after.list.begin(), after.list.end(),
             [](const Head& a, const Head& b) { return a.node != b.node ? a.node < b.node : a.frame < b.frame; });
   std::size_t n = 0;
   for (std::size_t i = 0; i < after.list.size(); ++i) {
-    if (n > 0 && after.list[n - 1].node == after.list[i].node) {
+    if (n > 0 && after.list[n - 1].node == after.list[i].node &&
+        frames_.can_merge(after.list[n - 1].frame, after.list[i].frame)) {
       after.list[n - 1].frame = frames_.merged(after.list[n - 1].frame, after.list[i].frame);
     } else {
       after.list[n++] = after.list[i];

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_set>
 #include <vector>
 
@@ -30,6 +31,7 @@ class Stacks {
  public:
   struct Node {
     std::int32_t first_edge;
+    std::int32_t rule;     ///< That is called.
     Length below;          ///< The shortest text from where the call returns to the bottom.
     std::uint64_t born;    ///< The step that made the node.
     std::uint64_t popped;  ///< The last step in which the call returned.
@@ -75,19 +77,22 @@ class Stepper {
   void step(Stacks& stacks, const Heads& heads, std::uint8_t byte, Heads& after);
   /// The same for a token that a grammar names, or `!<token>`; `is_text`: the token is not a special one.
   void step_token(Stacks& stacks, const Heads& heads, std::int32_t id, bool is_text, Heads& after);
-  /// What may follow where the call of `node` returns.
-  void pop(Stacks& stacks, std::int32_t node, Heads& after);
+  /// What may follow where one of the calls returns.
+  void pop(Stacks& stacks, std::span<const Head> calls, Heads& after);
   /// The length of the shortest text that completes the answer.
   Length shortest(const Stacks& stacks, const Heads& heads) const;
 
   Frames& frames() { return frames_; }
-  /// The work since the last reset, in frames visited. Throws OutOfCapacity beyond a limit: the grammar is too
-  /// ambiguous.
-  void reset_work() { work_ = 0; }
+  /// The work since it was last set, in frames visited. Beyond kMaxWork all functions throw Unsupported: the grammar
+  /// is too ambiguous.
+  std::uint64_t work() const { return work_; }
+  void set_work(std::uint64_t work) { work_ = work; }
+  static constexpr std::uint64_t kMaxWork = 4'000'000;
 
  private:
-  /// Adds what calls and returns reach from the heads that have been added, until nothing is new.
-  void close(Stacks& stacks, Heads& after);
+  /// Adds what calls and returns reach from the heads that have been added, until nothing is new. `before`: the heads
+  /// of the step before.
+  void close(Stacks& stacks, std::span<const Head> before, Heads& after);
   void begin_step();
   /// Adds a head, or for a repetition, its counts to those of the same call: they are followed together.
   void offer(Head head);
@@ -97,6 +102,7 @@ class Stepper {
   void follow(const Stacks& stacks, std::int32_t node, FrameId frame, std::int32_t parent, Heads& after);
   void return_from(Stacks& stacks, std::int32_t node, Heads& after);
   void update_lengths(Stacks& stacks, std::size_t first_node);
+  void share_nodes(Stacks& stacks, std::span<const Head> before, std::size_t first_node, Heads& after);
   void merge_heads(Heads& after);
 
   Frames& frames_;
@@ -105,8 +111,9 @@ class Stepper {
   std::vector<std::uint64_t> called_at_;   // by rule: the last step that called it,
   std::vector<std::int32_t> called_node_;  // and the node that it made
   std::vector<Head> pending_;
-  std::vector<Head> repetitions_;  // heads that count calls, one a node, which come after the others
-  std::vector<Head> seen_;         // in this step, while they are few
+  std::vector<Head> repetitions_;    // heads that count calls, one a node, which come after the others
+  std::vector<std::int32_t> alike_;  // nodes that new ones may be like
+  std::vector<Head> seen_;           // in this step, while they are few
   std::unordered_set<std::uint64_t> seen_set_;
 };
 

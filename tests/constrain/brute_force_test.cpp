@@ -63,7 +63,8 @@ TEST(ConstrainBruteForce, Regexes) {
   const auto vocabulary = std::make_shared<const constrain::Vocabulary>(test::ListTokenizer(test::all_texts("abc", 2)));
   for (const std::string regex : {"a{2,4}b?", "(a|ab)(c|bc)", "(ab|a|b){2,4}", "[ab]{1,5}c", "(a{1,2}b{0,2}){1,3}",
                                   "((a|b)c?){0,3}", "a(bc){2}|c{0,5}", "(|a|aa)(b|)", "[^a]{3}", "((ab){1,2}c?){1,2}",
-                                  "(a?){5}", "(a|a)(a|a)(b|b)", "((a?b?){0,2}c){1,2}"}) {
+                                  "(a?){5}", "(a|a)(a|a)(b|b)", "((a?b?){0,2}c){1,2}", "(a{2,3}){2,3}", "(a{3}){0,2}b",
+                                  "((a{0,2}){0,2}b){1,2}", "(a{2,}){0,2}c", "([a-z]*a){2}b", "([a-z]{0,2}b?){1,3}"}) {
     const std::regex own(regex);
     std::vector<std::string> answers;
     for (const std::string& text : texts) {
@@ -106,6 +107,12 @@ TEST(ConstrainBruteForce, AmbiguousAndRecursiveGrammars) {
        }},
       {"root ::= (a | b){2,3}\na ::= \"a\" b? \nb ::= \"b\" | \"bc\"",
        [](const std::string& t) { return std::regex_match(t, std::regex("(ab?|abc|b|bc){2,3}")); }},
+      {"root ::= ws item+\nitem ::= ws [abd-z]+ ws ws\nws ::= \"c\"*",
+       [](const std::string& t) { return t.find_first_not_of('c') != t.npos; }},
+      {"root ::= (line \"c\"*)* \"b\"\nline ::= [^c]*", [](const std::string& t) { return t.ends_with("b"); }},
+      {"root ::= e\ne ::= e \"a\" e | [b-z]+",
+       [](const std::string& t) { return !t.empty() && t[0] != 'a' && t.back() != 'a' && t.find("aa") == t.npos; }},
+      {"root ::= ([a-z]* \"c\"?)* \"a\"", [](const std::string& t) { return t.ends_with("a"); }},
       {"root ::= item{1,3}\nitem ::= \"a\" item | \"b\"",
        [&](const std::string& t) { return n(t, 'c') == 0 && t.ends_with("b") && n(t, 'b') <= 3; }},
   };
