@@ -112,4 +112,20 @@ std::optional<std::int32_t> ChatFormat::first_special(std::string_view text) con
   return is_in_brackets || is_special ? std::optional(ids[0]) : std::nullopt;
 }
 
+Json effort_variables(const answer::AnswerFormat& format, const std::string& effort) {
+  const auto is_read = [&](std::string_view name) { return std::ranges::count(format.variables, name) > 0; };
+  Json all = Json::object();
+  if (is_read("reasoning_effort")) all["reasoning_effort"] = effort;
+  bool has_switch = false;
+  for (const char* const name : {"enable_thinking", "thinking"}) {
+    has_switch = has_switch || is_read(name);
+    if (effort == "none" && is_read(name)) all[name] = false;
+  }
+  if (all.empty() && !has_switch) {
+    throw Unsupported("reasoning_effort",
+                      "the chat template reads neither this variable nor a switch of its reasoning");
+  }
+  return all;
+}
+
 }  // namespace vitrine

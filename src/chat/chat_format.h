@@ -75,4 +75,8 @@ class ChatFormat {
   answer::AnswerFormat answers_;
 };
 
+/// The variables of a template that ask for so much reasoning, as an object: `reasoning_effort`, and, for "none", the
+/// switch of the reasoning. Throws Unsupported if the template reads neither.
+Json effort_variables(const answer::AnswerFormat& format, const std::string& effort);
+
 }  // namespace vitrine

@@ -36,6 +36,7 @@ class ChatHistory {
   /// Replaces the leading system message, or adds it; "" removes it.
   void set_system(const std::string& text);
   void add(std::string_view role, const std::string& content);
+  void add(OrderedJson message) { messages_.push_back(std::move(message)); }
   /// Removes the last exchange. Returns the number of removed messages, 0 if there is no exchange.
   std::int64_t undo();
   /// Removes what follows the last message of the user. Returns false if there is none.

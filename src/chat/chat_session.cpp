@@ -23,11 +23,13 @@ bool ChatSession::exceeds(const ChatPrompt& prompt) const {
   return static_cast<std::int64_t>(prompt.ids.size()) > max_seq_len();
 }
 
-ChatPrompt ChatSession::prompt(const ChatHistory& conversation, bool drops_oldest) const {
+ChatPrompt ChatSession::prompt(const ChatHistory& conversation, bool drops_oldest, const ChatRendering& how) const {
   const auto without = [&](std::int64_t n) {
     const ChatHistory rest = conversation.without_first(n);
-    return ChatPrompt{format_.encode(rest, {}),
-                      static_cast<std::int64_t>(conversation.messages().size() - rest.messages().size())};
+    EncodedChat encoded = format_.encoded(rest, how);
+    return ChatPrompt{std::move(encoded.ids),
+                      static_cast<std::int64_t>(conversation.messages().size() - rest.messages().size()),
+                      std::move(encoded.text)};
   };
   ChatPrompt all = without(0);
   if (all.ids.empty()) throw BadInput("template", "expected at least one token, got an empty text");

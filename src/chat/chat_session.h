@@ -18,6 +18,7 @@ namespace vitrine {
 struct ChatPrompt {
   std::vector<std::int32_t> ids;
   std::int64_t dropped_messages = 0;
+  std::string text{};
 };
 
 /// context: the answer fills the model's context. interrupted: the caller stopped it.
@@ -42,7 +43,7 @@ class ChatSession {
   /// The prompt for an answer. If it exceeds the model's context and `drops_oldest` is set, the oldest exchanges are
   /// left out, as few as possible. Throws BadInput, naming both numbers, if it still exceeds the context;
   /// TemplateError.
-  ChatPrompt prompt(const ChatHistory& conversation, bool drops_oldest) const;
+  ChatPrompt prompt(const ChatHistory& conversation, bool drops_oldest, const ChatRendering& how = {}) const;
 
   /// Answers `request.prompt`; stop_ids and cache of the request are set here. `show` receives the text as it is
   /// generated, in whole characters. An interrupt ends the answer and is reported, not thrown. Throws as generate()

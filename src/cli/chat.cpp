@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <random>
 
+#include "answer/describe.h"
+#include "answer/parse.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
@@ -70,13 +72,95 @@ void Chat::save() const {
 
 void Chat::tell(const std::string& text) const { write_stderr(text + "\n"); }
 
-GenerateRequest Chat::request_for(const ChatPrompt& prompt) const {
-  RequestDefaults model = model_.defaults();
-  model.max_tokens = chat_->max_seq_len();  // up to the end of the context, unless the caller or the model sets it
+ChatRendering Chat::rendering() const {
+  ChatRendering how;
+  if (!options_.answers.reasoning_effort) return how;
+  const Json variables = effort_variables(chat_->format().answers(), *options_.answers.reasoning_effort);
+  for (const auto& [name, value] : variables.items()) {
+    how.variables.emplace_back(name, TemplateData::parse(value.dump(), name));
+  }
+  return how;
+}
+
+GenerateOptions Chat::options_of_answer() const {
   GenerateOptions options = options_.answers;
   options.seed = options.seed ? *options.seed + n_retries_ : std::random_device{}();
+  options.stop_ids = chat_->stop_ids();
+  return options;
+}
+
+/// Tools may be called, if it is known how the template writes calls; else these are content.
+std::shared_ptr<const ChatAnswers> Chat::answers_to(const ChatPrompt& prompt, const GenerateOptions& options) const {
+  AnswerWishes wishes;
+  if (conversation_.tools().is_array() && chat_->format().answers().calls) {
+    wishes.has_tools = true;
+    wishes.rules.calls = answer::AnswerRules::Calls::may;
+    wishes.rules.tools = conversation_.tools();
+  }
+  return chat_answers(chat_->format(), model_.defaults(), wishes, options, prompt.text);
+}
+
+GenerateRequest Chat::request_for(const ChatPrompt& prompt, const GenerateOptions& options) const {
+  RequestDefaults model = model_.defaults();
+  model.max_tokens = chat_->max_seq_len();  // up to the end of the context, unless the caller or the model sets it
   return make_request(model, prompt.ids, options);
 }
+
+namespace {
+
+/// Prints an answer while it is written: on a terminal its reasoning is dim, elsewhere it is left out.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(const ChatAnswers* answers) : on_terminal_(is_terminal(STDOUT_FILENO)) {
+    if (answers != nullptr) reader_.emplace(answers->reader());
+  }
+  ~AnswerPrinter() {
+    if (is_dim_) print(kPlain);
+  }
+  AnswerPrinter(const AnswerPrinter&) = delete;
+  AnswerPrinter& operator=(const AnswerPrinter&) = delete;
+
+  void append(const std::string& text) { reader_ ? show(reader_->append(text)) : print(text); }
+  void finish() {
+    if (reader_) show(reader_->finish());
+  }
+
+ private:
+  static constexpr const char* kDim = "\x1b[2m";
+  static constexpr const char* kPlain = "\x1b[0m";
+
+  void show(const answer::AnswerDelta& delta) {
+    if (on_terminal_ && !delta.reasoning.empty()) {
+      print(std::exchange(is_dim_, true) ? delta.reasoning : kDim + delta.reasoning);
+    }
+    if (!delta.content.empty()) print_plain(delta.content);
+    for (const auto& call : delta.calls) {
+      print_plain((call.begins ? (std::exchange(has_text_, true) ? "\n" : "") + call.name + " " : "") + call.arguments);
+    }
+  }
+  void print_plain(const std::string& text) {
+    if (std::exchange(is_dim_, false)) print(std::string(kPlain) + "\n");
+    has_text_ = true;
+    print(text);
+  }
+
+  bool on_terminal_;
+  bool is_dim_ = false, has_text_ = false;
+  std::optional<answer::AnswerReader> reader_;
+};
+
+OrderedJson message_of(const ChatAnswers* answers, const std::string& text, std::uint64_t seed) {
+  OrderedJson message = {{"role", "assistant"}, {"content", text}};
+  if (answers == nullptr) return message;
+  const answer::ParsedAnswer parsed = answer::parse_answer(answers->format, answers->prompt, text, answers->tools);
+  message = answer::message_json(parsed);
+  for (std::size_t i = 0; i < parsed.calls.size(); ++i) {
+    if (parsed.calls[i].id.empty()) message["tool_calls"][i]["id"] = answers->call_id(seed, 0, i);
+  }
+  return message;
+}
+
+}  // namespace
 
 /// Answers the conversation, adds the answer to it and saves it. Without an answer, because Ctrl-C came before its
 /// first token or because of an error, the conversation becomes `otherwise`.
@@ -91,32 +175,41 @@ void Chat::answer(ChatHistory otherwise) {
 }
 
 bool Chat::try_answer() {
-  const ChatPrompt prompt = chat_->prompt(conversation_, options_.overflow == "drop-oldest");
+  const ChatPrompt prompt = chat_->prompt(conversation_, options_.overflow == "drop-oldest", rendering());
   if (prompt.dropped_messages > 0) {
     note(fmt::format("the conversation exceeds the model's context of {} tokens: the oldest {} messages are left out",
                      chat_->max_seq_len(), prompt.dropped_messages));
   }
-  const GenerateRequest request = request_for(prompt);
-  const std::uint64_t seed = request.seed;
+  const GenerateOptions options = options_of_answer();
+  const std::shared_ptr<const ChatAnswers> answers = answers_to(prompt, options);
+  GenerateRequest request = request_for(prompt, options);
+  if (answers != nullptr) answers->apply_to(request, options, model_.defaults());
   const CleanStop guard;
-  const ChatAnswer answer = chat_->answer(request, [&](const std::string& text) {
-    if (!options_.json) print(text);
-  });
-  print_answer(answer, prompt, seed);
+  const ChatAnswer answer = [&] {
+    AnswerPrinter printer(answers.get());
+    ChatAnswer own = chat_->answer(request, [&](const std::string& text) {
+      if (!options_.json) printer.append(text);
+    });
+    if (!options_.json) printer.finish();
+    return own;
+  }();
+  const OrderedJson message = message_of(answers.get(), answer.text, request.seed);
+  print_answer(answer, prompt, message, request.seed);
   was_interrupted_ = answer.end == ChatEnd::interrupted;
   if (was_interrupted_ && (!forget_interrupt() || !options_.messages.empty())) throw Interrupted();
   if (was_interrupted_ && answer.ids.empty()) return false;
-  conversation_.add("assistant", answer.text);
+  conversation_.add(message);
   save();
   return true;
 }
 
-void Chat::print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, std::uint64_t seed) const {
+void Chat::print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, const OrderedJson& message,
+                        std::uint64_t seed) const {
   if (!options_.json) {
     if (options_.messages.empty() || is_terminal(STDOUT_FILENO)) print("\n");
     return;
   }
-  print_json({{"message", {{"role", "assistant"}, {"content", answer.text}}},
+  print_json({{"message", Json(message)},
               {"ids", answer.ids},
               {"prompt_ids", prompt.ids},
               {"reused_tokens", answer.reused_tokens},

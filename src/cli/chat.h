@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "chat/chat_answers.h"
 #include "chat/chat_session.h"
 #include "cli/options.h"
 
@@ -35,8 +36,12 @@ class Chat {
   void say(const std::string& text);
   void answer(ChatHistory otherwise);
   bool try_answer();
-  GenerateRequest request_for(const ChatPrompt& prompt) const;
-  void print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, std::uint64_t seed) const;
+  ChatRendering rendering() const;
+  GenerateOptions options_of_answer() const;
+  std::shared_ptr<const ChatAnswers> answers_to(const ChatPrompt& prompt, const GenerateOptions& options) const;
+  GenerateRequest request_for(const ChatPrompt& prompt, const GenerateOptions& options) const;
+  void print_answer(const ChatAnswer& answer, const ChatPrompt& prompt, const OrderedJson& message,
+                    std::uint64_t seed) const;
   void save() const;
   void tell(const std::string& text) const;
 

@@ -65,7 +65,10 @@ struct GenerateOptions {
   std::optional<std::string> whitespace{};  ///< "none": none between the parts of JSON.
   bool no_must_finish = false;              ///< The answer may be cut off by max_tokens.
   bool fast_forward = false;                ///< Text that must follow is not drawn token by token.
-  std::optional<std::uint64_t> seed{};      ///< The same seed gives the same tokens, on any machine; absent: 0.
+  /// Of a chat: the most tokens of a reasoning, -1: any number; and how much of it the template asks for.
+  std::optional<std::int64_t> thinking_budget{};
+  std::optional<std::string> reasoning_effort{};
+  std::optional<std::uint64_t> seed{};  ///< The same seed gives the same tokens, on any machine; absent: 0.
   /// Receives the text as it is generated, in whole characters, on the calling thread. An exception that it throws ends
   /// the call and propagates to the caller.
   std::function<void(const std::string& text)> on_text{};

@@ -60,7 +60,7 @@ void CompletionReply::count_reasoning(std::span<const std::int32_t> ids) {
 Json CompletionReply::call_json(std::size_t sequence, const answer::AnswerDelta::Call& call) const {
   Json function = {{"arguments", call.arguments}};
   if (call.begins) function["name"] = call.name;
-  if (request_.answers->is_legacy) return function;
+  if (request_.has_functions) return function;
   Json json = {{"index", call.index}, {"function", std::move(function)}};
   if (!call.begins) return json;
   const std::uint64_t seed = request_.given.seed.value_or(0);
@@ -84,7 +84,7 @@ Json CompletionReply::message(std::size_t sequence, const std::string& text, boo
   for (const auto& call : answer.calls) {
     answer::AnswerDelta::Call whole = call;
     whole.begins = true;
-    if (request_.answers->is_legacy) {
+    if (request_.has_functions) {
       message["function_call"] = call_json(sequence, whole);
       break;
     }
@@ -99,7 +99,7 @@ Json CompletionReply::delta(std::size_t sequence, const answer::AnswerDelta& del
   if (!delta.content.empty()) json["content"] = delta.content;
   if (!delta.reasoning.empty()) json["reasoning_content"] = delta.reasoning;
   for (const auto& call : delta.calls) {
-    if (request_.answers->is_legacy) {
+    if (request_.has_functions) {
       json["function_call"] = call_json(sequence, call);
     } else {
       json["tool_calls"].push_back(call_json(sequence, call));

@@ -57,7 +57,7 @@ class CompletionReply {
   Json delta(std::size_t sequence, const answer::AnswerDelta& delta) const;
   Json call_json(std::size_t sequence, const answer::AnswerDelta::Call& call) const;
   void read_piece(Stream& stream, const SequenceStep& step, const std::string& text, Json& choice);
-  const char* name_of_calls() const { return request_.answers->is_legacy ? "function_call" : "tool_calls"; }
+  const char* name_of_calls() const { return request_.has_functions ? "function_call" : "tool_calls"; }
   void count_reasoning(std::span<const std::int32_t> ids);
   Json reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const;
   Json chunk(Json choices) const;

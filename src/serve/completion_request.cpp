@@ -253,15 +253,17 @@ bool read_reasoning_format(RequestFields& fields) {
   fields.fail("reasoning_format", fmt::format("expected none, auto or deepseek, got \"{}\"", format));
 }
 
-/// The most tokens of a reasoning, by the names of vitrine, llama-server and vLLM; -1: no limit.
-std::optional<std::int64_t> read_reasoning_budget(RequestFields& fields) {
-  std::optional<std::int64_t> budget;
-  for (const char* const name :
-       {"thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens", "thinking_budget"}) {
-    const auto own = fields.whole<std::int64_t>(name, -1);
-    if (own) budget = own;
+/// Errors of calls are those of the field `tools`.
+std::shared_ptr<const ChatAnswers> answers_of(const ServedModel& model, const AnswerWishes& wishes,
+                                              const GenerateOptions& given, std::string prompt) {
+  try {
+    return chat_answers(*model.chat, model.defaults, wishes, given, std::move(prompt));
+  } catch (const Error& e) {
+    constexpr std::string_view kWhere = "[tools] ";
+    std::string_view why = e.what();
+    if (why.starts_with(kWhere)) why.remove_prefix(kWhere.size());
+    throw RequestError(kInvalid, "tools", "{}", why);
   }
-  return budget == -1 ? std::nullopt : budget;
 }
 
 }  // namespace
@@ -280,12 +282,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   request.wants_prompt_logprobs = reports_logprobs && echoes;
   request.prompt_logprobs_in_steps = request.wants_prompt_logprobs && streams;
   if (answers != nullptr) {
-    request.shown = answers->shown;
-    request.reasoning = answers->budget;
-    if (answers->constraint != nullptr) request.answer.constraint = answers->constraint;
-    request.answer.must_finish = !given.no_must_finish;
-    request.answer.is_open = answers->is_open;
-    if (given.fast_forward) request.answer.fast_forward = defaults.constraints->tokens();
+    answers->apply_to(request, given, defaults);
   }
   if (!recorders.empty()) request.taps = recorders[number];
   return request;
@@ -356,7 +353,8 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   const std::optional<SiteFields> sites = read_reports(model, fields);
   RequestedChat chat = read_chat(model, body, fields);
   const bool keeps_reasoning = read_reasoning_format(fields);
-  const std::optional<std::int64_t> budget = read_reasoning_budget(fields);
+  const AnswerWishes wishes{chat.tools.rules, !chat.tools.shown.is_null(), keeps_reasoning};
+  request.has_functions = chat.tools.is_legacy;
   if (fields.flag("echo").value_or(false)) request.lead = chat.continued;
   request.returns_prompt = fields.flag("return_prompt_text").value_or(false);
   chat.how.adds_special_tokens = fields.flag("add_special_tokens").value_or(false);
@@ -366,7 +364,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   if (request.returns_prompt) prompt.text = encoded.text;
   prompt.ids = truncation.apply(std::move(encoded.ids));
   check_prompt(model, prompt.ids, "messages");
-  request.answers = chat_answers(model, chat.tools, request.given, keeps_reasoning, budget, std::move(encoded.text));
+  request.answers = answers_of(model, wishes, request.given, std::move(encoded.text));
   request.prompts = {std::move(prompt)};
   if (sites) add_taps(model, *sites, request);
   return request;

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/chat_answers.h"
 #include "generate/engine.h"
 #include "inspect/sequence_recorder.h"
-#include "serve/chat_answers.h"
 #include "serve/served_model.h"
 
 namespace vitrine {
@@ -43,6 +43,7 @@ struct CompletionRequest {
   std::int64_t max_tokens = 0;                   ///< If neither the client nor the checkpoint limits them.
   bool echoes = false;                           ///< Choices begin with the prompt.
   std::shared_ptr<const ChatAnswers> answers{};  ///< Of a chat; null: they are nothing but content.
+  bool has_functions = false;                    ///< Instead of tools: a message has one `function_call`.
   std::string lead;               ///< What the answers of a chat begin with: the message that they continue.
   bool returns_prompt = false;    ///< The reply has the text of the prompt.
   bool reports_logprobs = false;  ///< As many as given.n_logprobs.

@@ -127,30 +127,23 @@ OrderedJson read_messages(RequestFields& fields) {
   return messages;
 }
 
-/// `reasoning_effort` as the template reads it: by this name, and, where it turns the reasoning off, by the name of its
-/// switch.
-void read_effort(const std::vector<std::string>& known, RequestFields& fields, Json& all) {
+/// `reasoning_effort` as the template reads it.
+Json read_effort(const answer::AnswerFormat& format, RequestFields& fields) {
   constexpr const char* kEffort = "reasoning_effort";
   const auto effort = fields.text(kEffort);
-  if (!effort) return;
-  const auto is_read = [&](std::string_view name) { return std::ranges::find(known, name) != known.end(); };
-  const bool reads_effort = is_read(kEffort);
-  bool has_switch = false;
-  if (reads_effort) all[kEffort] = *effort;
-  for (const char* const name : {"enable_thinking", "thinking"}) {
-    has_switch = has_switch || is_read(name);
-    if (*effort == "none" && is_read(name)) all[name] = false;
-  }
-  if (!reads_effort && !has_switch) {
+  if (!effort) return Json::object();
+  try {
+    return effort_variables(format, *effort);
+  } catch (const Unsupported&) {
     fields.fail(kEffort, "the chat template reads neither reasoning_effort nor a switch of its reasoning");
   }
 }
 
-/// The variables of the template that a request sets. `known`: those that it reads.
-std::vector<std::pair<std::string, TemplateData>> read_variables(const std::vector<std::string>& known,
+/// The variables of the template that a request sets.
+std::vector<std::pair<std::string, TemplateData>> read_variables(const answer::AnswerFormat& format,
                                                                  RequestFields& fields) {
-  Json all = Json::object();
-  read_effort(known, fields, all);
+  const std::vector<std::string>& known = format.variables;
+  Json all = read_effort(format, fields);
   if (const Json* const given = fields.find("chat_template_kwargs")) {
     RequestFields own(*given, "chat_template_kwargs");
     for (const char* name : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
@@ -265,7 +258,7 @@ RequestedChat read_chat(const ServedModel& model, std::string_view body, Request
     throw RequestError(kInvalid, "continue_final_message", "expected \"add_generation_prompt\": false with it");
   }
   chat.how.asks_for_answer = asks.value_or(!chat.how.continues_last);
-  chat.how.variables = read_variables(chat_of(model).answers().variables, fields);
+  chat.how.variables = read_variables(chat_of(model).answers(), fields);
   if (const Json* const documents = fields.find("documents")) {
     chat.how.documents = TemplateData::parse(json_text(*documents), "documents");
   }

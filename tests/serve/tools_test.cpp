@@ -47,7 +47,7 @@ TEST_F(Tools, AreShownToTheTemplateInTheirOrder) {
   EXPECT_EQ(request.prompts[0].ids, ids_of("[sum][stop]user Hi;assistant ", SpecialTokens::none));
   const CompletionRequest functions = chat(R"("functions": [{"name": "f"}])");
   EXPECT_EQ(functions.prompts[0].ids, ids_of("[f]user Hi;assistant ", SpecialTokens::none));
-  EXPECT_TRUE(functions.answers->is_legacy);
+  EXPECT_TRUE(functions.has_functions);
 }
 
 TEST_F(Tools, TheChoiceSaysWhatAnAnswerMayBe) {

@@ -1,7 +1,5 @@
 #include "serve/messages/reply.h"
 
-#include "serve/chat_answers.h"
-
 namespace vitrine {
 namespace {
 

@@ -1,5 +1,6 @@
-#include "serve/chat_answers.h"
+#include "chat/chat_answers.h"
 
+#include "base/error.h"
 #include "base/rng.h"
 #include "constrain/sources.h"
 
@@ -20,22 +21,19 @@ std::vector<std::int32_t> special_tokens_of(const answer::AnswerFormat& format, 
 }
 
 /// The grammar of the answers, unless they may be any text that the constraint of the request, if any, permits.
-std::shared_ptr<const constrain::Constraint> constraint_of_answers(const ServedModel& model,
-                                                                   const RequestedTools& tools,
+std::shared_ptr<const constrain::Constraint> constraint_of_answers(const answer::AnswerFormat& format,
+                                                                   ReasoningPlace place, const AnswerWishes& wishes,
                                                                    const GenerateOptions& given,
-                                                                   std::string_view prompt) {
-  const answer::AnswerFormat& format = model.chat->answers();
+                                                                   constrain::ConstraintCache& cache) {
   const std::optional<constrain::Source> content = constraint_of(given);
-  const ReasoningPlace place = answer::reasoning_place(format, prompt);
-  const bool may_call = format.calls && !tools.shown.is_null();
+  const bool may_call = format.calls && wishes.has_tools;
   if (!may_call && !(content && place != ReasoningPlace::nowhere)) return nullptr;
-  constrain::ConstraintCache& cache = *model.defaults.constraints;
   const std::string key =
-      fmt::format("answer {} {} {} {};{}{}", static_cast<int>(place), static_cast<int>(tools.rules.calls),
-                  tools.rules.may_have_several, fmt::join(*given.stop_ids, " "),
-                  may_call ? tools.rules.tools.dump() : "", content ? content->key() : "");
+      fmt::format("answer {} {} {} {};{}{}", static_cast<int>(place), static_cast<int>(wishes.rules.calls),
+                  wishes.rules.may_have_several, fmt::join(*given.stop_ids, " "),
+                  may_call ? wishes.rules.tools.dump() : "", content ? content->key() : "");
   return cache.get("answer", key, [&] {
-    answer::AnswerRules rules = tools.rules;
+    answer::AnswerRules rules = wishes.rules;
     if (content) rules.content = constrain::parse_source(*content, *cache.vocabulary());
     return answer::answer_grammar(format, place, rules, *cache.vocabulary(), *given.stop_ids);
   });
@@ -43,37 +41,38 @@ std::shared_ptr<const constrain::Constraint> constraint_of_answers(const ServedM
 
 }  // namespace
 
-std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const RequestedTools& tools,
-                                                const GenerateOptions& given, bool keeps_reasoning,
-                                                std::optional<std::int64_t> budget, std::string prompt) {
-  const answer::AnswerFormat& format = model.chat->answers();
-  const bool may_call = tools.rules.calls != Calls::none;
-  if (may_call && !format.calls) {
-    throw RequestError(kInvalid, "tools", "the model's calls are not known: {}", format.reason);
-  }
-  ChatAnswers answers{.format = format, .prompt = std::move(prompt), .is_legacy = tools.is_legacy};
-  try {
-    answers.constraint = constraint_of_answers(model, tools, given, answers.prompt);
-  } catch (const Error& e) {
-    constexpr std::string_view kWhere = "[tools] ";
-    std::string_view why = e.what();
-    if (why.starts_with(kWhere)) why.remove_prefix(kWhere.size());
-    throw RequestError(kInvalid, "tools", "{}", why);
-  }
+std::shared_ptr<const ChatAnswers> chat_answers(const ChatFormat& chat, const RequestDefaults& model,
+                                                const AnswerWishes& wishes, const GenerateOptions& given,
+                                                std::string prompt) {
+  const answer::AnswerFormat& format = chat.answers();
+  const bool may_call = wishes.rules.calls != Calls::none;
+  if (may_call && !format.calls) throw Unsupported("tools", "the model's calls are not known: {}", format.reason);
+  ChatAnswers answers{.format = format, .prompt = std::move(prompt)};
   const ReasoningPlace place = answer::reasoning_place(format, answers.prompt);
-  if (budget && place != ReasoningPlace::nowhere) {
+  answers.constraint = constraint_of_answers(format, place, wishes, given, *model.constraints);
+  const std::int64_t budget = given.thinking_budget.value_or(-1);
+  if (budget >= 0 && place != ReasoningPlace::nowhere) {
     const answer::ReasoningFormat& own = *format.reasoning;
-    answers.budget = {*budget, own.begin, own.end, model.tokenizer->encode(own.end, SpecialTokens::written),
+    answers.budget = {budget, own.begin, own.end, model.tokenizer->encode(own.end, SpecialTokens::written),
                       place == ReasoningPlace::prompt};
   }
-  answers.is_open = !constraint_of(given) && tools.rules.calls != Calls::must;
-  if (may_call) answers.tools = tools.rules.tools;
+  answers.is_open = !constraint_of(given) && wishes.rules.calls != Calls::must;
+  if (may_call) answers.tools = wishes.rules.tools;
   if (!may_call) answers.format.calls.reset();
-  if (keeps_reasoning) answers.format.reasoning.reset();
+  if (wishes.keeps_reasoning) answers.format.reasoning.reset();
   const bool is_plain = !may_call && !answers.format.reasoning && !answers.budget && answers.constraint == nullptr;
   if (is_plain) return nullptr;
   answers.shown = special_tokens_of(answers.format, *model.tokenizer);
   return std::make_shared<const ChatAnswers>(std::move(answers));
+}
+
+void ChatAnswers::apply_to(GenerateRequest& request, const GenerateOptions& given, const RequestDefaults& model) const {
+  request.shown = shown;
+  request.reasoning = budget;
+  if (constraint != nullptr) request.answer.constraint = constraint;
+  request.answer.must_finish = !given.no_must_finish;
+  request.answer.is_open = is_open;
+  if (given.fast_forward) request.answer.fast_forward = model.constraints->tokens();
 }
 
 std::int64_t ChatAnswers::n_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) const {
