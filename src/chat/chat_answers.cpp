@@ -53,7 +53,7 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ChatFormat& chat, const Re
   const std::int64_t budget = given.thinking_budget.value_or(-1);
   if (budget >= 0 && place != ReasoningPlace::nowhere) {
     const answer::ReasoningFormat& own = *format.reasoning;
-    answers.budget = {budget, own.begin, own.end, model.tokenizer->encode(own.end, SpecialTokens::written),
+    answers.budget = {budget, own.begin, own.end, chat.tokenizer().encode(own.end, SpecialTokens::written),
                       place == ReasoningPlace::prompt};
   }
   answers.is_open = !constraint_of(given) && wishes.rules.calls != Calls::must;
@@ -62,7 +62,7 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ChatFormat& chat, const Re
   if (wishes.keeps_reasoning) answers.format.reasoning.reset();
   const bool is_plain = !may_call && !answers.format.reasoning && !answers.budget && answers.constraint == nullptr;
   if (is_plain) return nullptr;
-  answers.shown = special_tokens_of(answers.format, *model.tokenizer);
+  answers.shown = special_tokens_of(answers.format, chat.tokenizer());
   return std::make_shared<const ChatAnswers>(std::move(answers));
 }
 

@@ -39,8 +39,8 @@ struct ChatAnswers {
 };
 
 /// The answers to a prompt of the format, whose text is `prompt`. Null if they are nothing but content. `given`: the
-/// options of the request, whose stop_ids, which end answers, are set; of `model` the tokenizer and the constraints are
-/// used. Throws BadInput and Unsupported, as answer_grammar() does, for calls that the format cannot write.
+/// options of the request, whose stop_ids, which end answers, are set; of `model` the constraints are used. Throws
+/// BadInput and Unsupported, as answer_grammar() does, for calls that the format cannot write.
 std::shared_ptr<const ChatAnswers> chat_answers(const ChatFormat& chat, const RequestDefaults& model,
                                                 const AnswerWishes& wishes, const GenerateOptions& given,
                                                 std::string prompt);

@@ -57,6 +57,8 @@ class ChatFormat {
     return render(conversation, how).text;
   }
 
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+
   /// What the template writes for calls of tools and for reasoning.
   const answer::AnswerFormat& answers() const { return answers_; }
 

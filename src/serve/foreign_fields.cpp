@@ -146,7 +146,6 @@ const std::vector<ForeignField>& foreign_fields() {
       {"reasoning_budget_end_tag", kOfText},
       {"reasoning_budget_end_tags", kOfText},
       {"reasoning_budget_message", kOfText},
-      {"reasoning_budget_tokens", kOfCompletion},
       {"grammar_type", kOfText},
       {"grammar_lazy", kOfText},
       {"grammar_triggers", kOfText},
