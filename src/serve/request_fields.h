@@ -54,7 +54,11 @@ class RequestError : public Error {
     return std::move(*this);
   }
 
+  /// The same error of a field that the client knows by another name.
+  RequestError renamed(std::string where) const;
+
   const ErrorKind& kind() const { return kind_; }
+  const std::string& where() const { return where_; }  ///< The field at fault, the header, "request" or "".
   std::chrono::seconds retry_after() const { return retry_after_; }
   /// `{"error":{"message","type","param","code"}}`; param is the field at fault, or null.
   Json to_json() const;

@@ -95,7 +95,7 @@ ResponsesReply::ResponsesReply(const ServedModel& model, const CompletionRequest
 
 OrderedJson ResponsesReply::usage_json() const {
   return {{"input_tokens", usage_.prompt_tokens},
-          {"input_tokens_details", {{"cached_tokens", usage_.cached_tokens}}},
+          {"input_tokens_details", {{"cached_tokens", usage_.cached_tokens}, {"cache_write_tokens", 0}}},
           {"output_tokens", usage_.completion_tokens},
           {"output_tokens_details", {{"reasoning_tokens", usage_.reasoning_tokens.value_or(0)}}},
           {"total_tokens", usage_.prompt_tokens + usage_.completion_tokens}};
