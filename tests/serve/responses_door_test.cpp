@@ -121,12 +121,22 @@ class ResponsesDoor : public ServedModelTest {
       if (!event.contains("output_index")) continue;
       EXPECT_EQ(event["output_index"], output.size() - 1);
       Json& item = output.back();
-      if (event.contains("item_id")) EXPECT_EQ(event["item_id"], item["id"]);
+      if (event.contains("item_id")) {
+        EXPECT_EQ(event["item_id"], item["id"]);
+      }
       if (type.ends_with(".delta")) text += event["delta"].get<std::string>();
-      if (type.ends_with("_text.done")) EXPECT_EQ(event["text"], text);
-      if (type == "response.function_call_arguments.done") EXPECT_EQ(event["arguments"], text);
-      if (type == "response.custom_tool_call_input.done") EXPECT_EQ(event["input"], text);
-      if (type == "response.content_part.done") EXPECT_EQ(event["part"]["text"], text);
+      if (type.ends_with("_text.done")) {
+        EXPECT_EQ(event["text"], text);
+      }
+      if (type == "response.function_call_arguments.done") {
+        EXPECT_EQ(event["arguments"], text);
+      }
+      if (type == "response.custom_tool_call_input.done") {
+        EXPECT_EQ(event["input"], text);
+      }
+      if (type == "response.content_part.done") {
+        EXPECT_EQ(event["part"]["text"], text);
+      }
       if (type == "response.output_item.done") item = event["item"];
     }
     return output;

@@ -28,33 +28,29 @@ const ResponsesReply::Kind& ResponsesReply::kind_of(Item item) {
   return kinds[static_cast<std::size_t>(item)];
 }
 
-void TokensOfText::add(const Json& tokens, std::string_view text) {
-  const std::size_t begin = text_.size();
-  text_ += text;
-  for (const Json& token : tokens) {
-    OrderedJson own = {{"token", token["token"]}, {"logprob", token["logprob"]}, {"bytes", token["bytes"]}};
-    own["top_logprobs"] = token["top_logprobs"];
-    if (token.contains("removed")) own["removed"] = token["removed"];
-    const auto no_null = [](OrderedJson& entry) {
-      if (entry["bytes"].is_null()) entry["bytes"] = OrderedJson::array();
-    };
-    no_null(own);
-    for (OrderedJson& other : own["top_logprobs"]) no_null(other);
-    entries_.push_back({std::move(own), begin, text_.size()});
-  }
+void TokensOfText::add(const Json& token, std::string_view bytes) {
+  OrderedJson own = {{"token", token["token"]}, {"logprob", token["logprob"]}, {"bytes", token["bytes"]}};
+  own["top_logprobs"] = token["top_logprobs"];
+  if (token.contains("removed")) own["removed"] = token["removed"];
+  const auto no_null = [](OrderedJson& entry) {
+    if (entry["bytes"].is_null()) entry["bytes"] = OrderedJson::array();
+  };
+  no_null(own);
+  for (OrderedJson& other : own["top_logprobs"]) no_null(other);
+  entries_.push_back({std::move(own), text_.size(), text_.size() + bytes.size()});
+  text_ += bytes;
 }
 
 OrderedJson TokensOfText::take(std::string_view part) {
   OrderedJson taken = OrderedJson::array();
-  const std::size_t at = text_.rfind(part);
+  const std::size_t at = text_.starts_with(part) ? 0 : text_.rfind(part);  // after marks, which are in no part
   if (at == std::string::npos) return taken;
   const std::size_t end = at + part.size();
   std::vector<Entry> later;
   for (Entry& entry : entries_) {
-    const bool is_inside = entry.begin == entry.end ? entry.begin >= at : entry.end > at;
     if (entry.begin >= end) {
       later.push_back({std::move(entry.token), entry.begin - end, entry.end - end});
-    } else if (is_inside) {
+    } else if (entry.end > at) {
       taken.push_back(std::move(entry.token));
     }
   }
@@ -69,7 +65,8 @@ ResponsesReply::ResponsesReply(const ServedModel& model, const CompletionRequest
       asked_(std::move(asked)),
       id_(id),
       logprobs_(true, request.given.n_logprobs.value_or(0),
-                TokenTexts(model.tokenizer, request.prompts.front().ids.back())) {
+                TokenTexts(model.tokenizer, request.prompts.front().ids.back())),
+      token_texts_(model.tokenizer, request.prompts.front().ids.back()) {
   const SamplingConfig sampling = request.sequence(0, model.defaults).sampling;
   response_ = {{"id", "resp_" + id},
                {"object", "response"},
@@ -177,8 +174,8 @@ std::string ResponsesReply::close(bool is_cut) {
     item[own.field] = text_;
   }
   if (open_ == Item::reasoning && asked_.encrypts) {
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(text_.data());
-    item["encrypted_content"] = encode_base64({bytes, text_.size()});
+    const std::string shown = OrderedJson::parse(json_text(OrderedJson(text_)));  // as clients read the text
+    item["encrypted_content"] = encode_base64({reinterpret_cast<const unsigned char*>(shown.data()), shown.size()});
   }
   open_ = Item::none;
   const OrderedJson ended = {{"output_index", output().size() - 1}, {"item", item}};
@@ -190,8 +187,8 @@ std::string ResponsesReply::piece(std::string_view text) {
   if (text.empty()) return "";
   text_ += text;
   OrderedJson members = {{"delta", text}};
+  OrderedJson tokens = request_.reports_logprobs ? tokens_.take(text) : OrderedJson::array();
   if (open_ == Item::message) {
-    OrderedJson tokens = request_.reports_logprobs ? tokens_.take(text) : OrderedJson::array();
     token_list_.insert(token_list_.end(), tokens.begin(), tokens.end());
     members["logprobs"] = std::move(tokens);
   }
@@ -247,28 +244,28 @@ std::string ResponsesReply::end(const GenerateResult& result) {
   return events + state_event(is_cut ? "response.incomplete" : "response.completed");
 }
 
-void ResponsesReply::add_tokens(std::span<const TokenReport> tokens, std::string_view text) {
-  if (!request_.reports_logprobs) return;
-  for (const TokenReport& token : tokens) logprobs_.add(token);
-  tokens_.add(logprobs_.take()["content"], text);
+/// Returns the bytes that it adds to the text.
+std::string ResponsesReply::add_token(const TokenReport& token) {
+  const TokenText text = token_texts_.next(token.id);
+  token_texts_.advance(token.id);
+  const bool is_shown = text.bytes || request_.shows_special ||
+                        (request_.answers != nullptr && std::ranges::count(request_.answers->shown, token.id) > 0);
+  std::string bytes = is_shown ? text.bytes.value_or(text.text) : "";
+  logprobs_.add(token);
+  tokens_.add(logprobs_.take()["content"].front(), bytes);
+  return bytes;
 }
 
 /// A text token by token, so that its parts know their tokens.
 std::string ResponsesReply::add_whole(const GenerateResult& result) {
   std::string events;
   std::string_view rest = result.text;
-  TokenTexts texts(model_.tokenizer, request_.prompts.front().ids.back());
-  std::size_t n_bytes = 0;
+  std::size_t n_bytes = 0;  // of `rest`, of the tokens so far
   for (const TokenReport& token : result.logprobs) {
-    const TokenText text = texts.next(token.id);
-    texts.advance(token.id);
-    const bool is_shown = text.bytes || request_.shows_special ||
-                          (request_.answers && std::ranges::count(request_.answers->shown, token.id) > 0);
-    if (is_shown) n_bytes += text.bytes.value_or(text.text).size();
+    n_bytes += add_token(token).size();
     const std::string_view piece = rest.substr(0, whole_prefix(rest.substr(0, n_bytes)));
     rest.remove_prefix(piece.size());
     n_bytes -= piece.size();
-    add_tokens({&token, 1}, piece);
     events += pieces(append(piece));
   }
   return events + pieces(append(rest)) + pieces(finish());
@@ -290,7 +287,9 @@ std::string ResponsesReply::events(SequenceStep step) {
   if (step.tokens.empty() && !step.result) return "";
   usage_.completion_tokens += std::ssize(step.tokens);
   std::string events = begin();
-  add_tokens(step.tokens, step.text);
+  if (request_.reports_logprobs) {
+    for (const TokenReport& token : step.tokens) add_token(token);
+  }
   events += pieces(append(step.text));
   if (!step.result) return events;
   events += pieces(finish());

@@ -16,8 +16,8 @@ namespace vitrine {
 /// The tokens of a text whose parts go to different places.
 class TokensOfText {
  public:
-  /// Tokens, as they are in a response, and the piece of the text that they add.
-  void add(const Json& tokens, std::string_view text);
+  /// A token, as it is in a response, and the bytes that it adds to the text.
+  void add(const Json& token, std::string_view bytes);
   /// The tokens that make up the next part of the text. Forgets all tokens up to its end.
   OrderedJson take(std::string_view part);
 
@@ -63,14 +63,15 @@ class ResponsesReply : public DoorReply {
   std::string call_piece(const answer::AnswerDelta::Call& call);
   std::string pieces(const answer::AnswerDelta& delta);
   std::string end(const GenerateResult& result);
-  void add_tokens(std::span<const TokenReport> tokens, std::string_view text);
+  std::string add_token(const TokenReport& token);
   std::string add_whole(const GenerateResult& result);
 
   ResponsesRequest asked_;
   std::string id_;
   OrderedJson response_;  // so far
   Logprobs logprobs_;
-  TokensOfText tokens_{};
+  TokenTexts token_texts_;
+  TokensOfText tokens_{};  // if they are reported
   std::int64_t n_events_ = 0;
   bool has_begun_ = false;
   Item open_ = Item::none;  // the kind of the last item, if it goes on
