@@ -153,7 +153,7 @@ TEST_F(ResponsesDoor, FieldsAreThoseOfAChat) {
   EXPECT_EQ(chat(R"("model": "alias", "instructions": "Be kind", "temperature": 0.5, "top_p": 0.5, "top_k": 3,
       "seed": 4, "stream": true, "parallel_tool_calls": false, "stop": ["x"], "min_p": 0.1, "thinking_budget": 3,
       "text": {"format": {"type": "json_schema", "name": "n", "strict": true, "schema": {"type": "object"}},
-               "verbosity": "low"}, "include": ["message.output_text.logprobs"], "top_logprobs": 2})"),
+               "verbosity": "low"}, "include": ["message.output_text.logprobs"], "top_logprobs": 2)"),
             Json::parse(R"({"model": "alias", "max_tokens": 9, "temperature": 0.5, "top_p": 0.5, "top_k": 3,
       "seed": 4, "stream": true, "parallel_tool_calls": false, "stop": ["x"], "min_p": 0.1, "thinking_budget": 3,
       "messages": [{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Hi"}],
@@ -321,7 +321,7 @@ TEST_F(ResponsesDoor, EventsAndItemsAreTheSameResponse) {
   EXPECT_EQ(response["output"][1]["content"][0]["text"], "Let me see.");
   EXPECT_EQ(response["output"][2]["type"], "function_call");
   EXPECT_EQ(response["output"][2]["name"], "f");
-  EXPECT_EQ(response["output"][2]["arguments"], R"({"z": 1, "a": "x"})");
+  EXPECT_EQ(response["output"][2]["arguments"], R"({"z":1,"a":"x"})");
   EXPECT_EQ(response["output"][2]["status"], "completed");
   EXPECT_GT(response["usage"]["output_tokens_details"]["reasoning_tokens"], 0);
   const std::vector<Json> all = events(fields, answer);

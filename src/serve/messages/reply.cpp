@@ -143,7 +143,8 @@ std::string MessagesReply::pieces(const answer::AnswerDelta& delta) {
   for (const auto& call : delta.calls) {
     if (!call.begins) events += call_piece(call);
   }
-  events += piece(Block::thinking, delta.reasoning) + piece(Block::text, delta.content);
+  events += piece(Block::thinking, delta.reasoning);
+  events += piece(Block::text, delta.content);
   for (const auto& call : delta.calls) {
     if (call.begins) events += call_piece(call);
   }

@@ -222,7 +222,8 @@ std::string ResponsesReply::pieces(const answer::AnswerDelta& delta) {
   for (const auto& call : delta.calls) {
     if (!call.begins) events += call_piece(call);
   }
-  events += text_piece(Item::reasoning, delta.reasoning) + text_piece(Item::message, delta.content);
+  events += text_piece(Item::reasoning, delta.reasoning);
+  events += text_piece(Item::message, delta.content);
   for (const auto& call : delta.calls) {
     if (call.begins) events += call_piece(call);
   }
@@ -268,7 +269,8 @@ std::string ResponsesReply::add_whole(const GenerateResult& result) {
     n_bytes -= piece.size();
     events += pieces(append(piece));
   }
-  return events + pieces(append(rest)) + pieces(finish());
+  events += pieces(append(rest));
+  return events + pieces(finish());
 }
 
 std::string ResponsesReply::whole(std::span<const GenerateResult> results) {
