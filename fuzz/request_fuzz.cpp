@@ -7,6 +7,8 @@
 #include "serve/embeddings.h"
 #include "serve/request_fields.h"
 #include "serve/request_head.h"
+#include "serve/responses/reply.h"
+#include "serve/responses/request.h"
 #include "serve/routes.h"
 #include "serve/site_fields.h"
 
@@ -114,6 +116,19 @@ void answer_texts(const ServedModel& model, const CompletionRequest& request) {
   if (!request.streams && results.size() == request.n_sequences()) json_text(reply.whole(results));
 }
 
+void answer_response(const ServedModel& model, const ResponsesRequest& asked) {
+  const CompletionRequest request = parse_chat(model, asked.chat_body, 1);
+  const GenerateResult result = made_up(request.sequence(0, model.defaults));
+  ResponsesReply whole(model, request, asked, "1", 0), streamed(model, request, asked, "1", 0);
+  const Json response = Json::parse(whole.whole({&result, 1}));
+  SequenceStep step;
+  step.text = result.text;
+  step.tokens = result.logprobs;
+  step.result = result;
+  const std::string events = streamed.events(std::move(step));
+  fuzz::expect(events.ends_with("}\n\n") && response["output"].is_array(), "a response has items and events");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -136,6 +151,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       answer_texts(served.model, parse_completion(served.model, body, 1));
     } else if (route.path == "/v1/chat/completions") {
       answer_texts(served.model, parse_chat(served.model, body, 1));
+    } else if (route.path == "/v1/responses") {
+      answer_response(served.model, read_responses_request(served.model, body));
     } else if (route.path == "/v1/embeddings") {
       const EmbeddingRequest request = parse_embeddings(served.model, body);
       json_text(embeddings_reply(request, {request.texts.size(), {1, 2}}));

@@ -14,6 +14,13 @@ Json RequestError::to_json() const {
             {"code", text(kind_.code)}}}};
 }
 
+RequestError RequestError::renamed(std::string where) const {
+  std::string_view message = what();
+  const std::string old = "[" + where_ + "] ";
+  if (message.starts_with(old)) message.remove_prefix(old.size());
+  return {kind_, std::move(where), "{}", message};
+}
+
 RequestError request_error_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -33,6 +40,9 @@ RequestError request_error_of(const std::exception_ptr& error) {
 }
 
 std::string json_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_text(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 Json parse_body(std::string_view body) {
   try {

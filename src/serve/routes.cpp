@@ -21,6 +21,8 @@ std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const Rout
 std::shared_ptr<PendingReply> infill(const ServedModel& model, const RouteRequest& request);
 Json count_tokens(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> answer_messages(const ServedModel& model, const RouteRequest& request);
+Json count_input_tokens(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> answer_responses(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
@@ -36,6 +38,8 @@ const Route* find_route(std::string_view path) {
       {"POST", "/infill", Route::kServersLimit, routes::infill},
       {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, messages_error},
       {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, messages_error},
+      {"POST", "/v1/responses", Route::kServersLimit, routes::answer_responses},
+      {"POST", "/v1/responses/input_tokens", Route::kServersLimit, routes::count_input_tokens},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},

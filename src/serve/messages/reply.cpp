@@ -3,15 +3,6 @@
 namespace vitrine {
 namespace {
 
-std::string line_of(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-/// An event is named as its type is.
-std::string named_event(const OrderedJson& json) {
-  return fmt::format("event: {}\ndata: {}\n\n", json["type"].get_ref<const std::string&>(), line_of(json));
-}
-
 /// The arguments of a call as an object; none for a call that breaks off.
 std::optional<OrderedJson> input_of(const std::string& arguments) {
   if (arguments.empty()) return OrderedJson::object();
@@ -46,19 +37,7 @@ Json messages_error(const RequestError& error) {
 }
 
 MessagesReply::MessagesReply(const ServedModel& model, const CompletionRequest& request, const std::string& id)
-    : model_(model), request_(request), id_("msg_" + id) {
-  for (const Prompt& prompt : request.prompts) usage_.prompt_tokens += std::ssize(prompt.ids);
-  if (request.answers == nullptr) return;
-  usage_.reasoning_tokens = 0;
-  reader_.emplace(request.answers->reader());
-}
-
-/// Of a text that has ended.
-void MessagesReply::count(const GenerateResult& result) {
-  usage_.completion_tokens = std::ssize(result.ids);
-  usage_.cached_tokens = result.cached_tokens;
-  if (reader_) usage_.reasoning_tokens = request_.answers->n_reasoning(*model_.tokenizer, result.ids);
-}
+    : DoorReply(model, request), id_("msg_" + id) {}
 
 OrderedJson MessagesReply::usage_json() const {
   OrderedJson usage = {{"input_tokens", usage_.prompt_tokens - usage_.cached_tokens},
@@ -81,9 +60,7 @@ OrderedJson MessagesReply::message(OrderedJson content) const {
 }
 
 OrderedJson MessagesReply::call_block(const answer::AnswerDelta::Call& call, OrderedJson input) const {
-  const std::uint64_t seed = request_.given.seed.value_or(0);
-  const std::string id = call.id.empty() ? request_.answers->call_id(seed, 0, call.index) : call.id;
-  return {{"type", "tool_use"}, {"id", id}, {"name", call.name}, {"input", std::move(input)}};
+  return {{"type", "tool_use"}, {"id", call_id(call)}, {"name", call.name}, {"input", std::move(input)}};
 }
 
 void MessagesReply::add_reason(const GenerateResult& result, bool has_calls, OrderedJson& json) const {
@@ -99,12 +76,7 @@ void MessagesReply::add_reason(const GenerateResult& result, bool has_calls, Ord
 std::string MessagesReply::whole(std::span<const GenerateResult> results) {
   const GenerateResult& result = results.front();
   count(result);
-  answer::AnswerDelta answer{.content = result.text};
-  if (reader_) {
-    reader_->append(result.text);
-    reader_->finish();
-    answer = reader_->answer();
-  }
+  const answer::AnswerDelta answer = whole_answer(result.text);
   OrderedJson content = OrderedJson::array();
   if (!answer.reasoning.empty()) {
     content.push_back({{"type", "thinking"}, {"thinking", answer.reasoning}, {"signature", ""}});
@@ -119,7 +91,7 @@ std::string MessagesReply::whole(std::span<const GenerateResult> results) {
   }
   OrderedJson whole = message(std::move(content));
   add_reason(result, has_calls, whole);
-  return line_of(whole);
+  return json_text(whole);
 }
 
 std::string MessagesReply::begin() {
@@ -171,7 +143,8 @@ std::string MessagesReply::pieces(const answer::AnswerDelta& delta) {
   for (const auto& call : delta.calls) {
     if (!call.begins) events += call_piece(call);
   }
-  events += piece(Block::thinking, delta.reasoning) + piece(Block::text, delta.content);
+  events += piece(Block::thinking, delta.reasoning);
+  events += piece(Block::text, delta.content);
   for (const auto& call : delta.calls) {
     if (call.begins) events += call_piece(call);
   }
@@ -181,7 +154,7 @@ std::string MessagesReply::pieces(const answer::AnswerDelta& delta) {
 std::string MessagesReply::end(const GenerateResult& result) {
   count(result);
   OrderedJson delta = OrderedJson::object();
-  add_reason(result, reader_ && !reader_->answer().calls.empty(), delta);
+  add_reason(result, has_calls(), delta);
   const OrderedJson last = {{"type", "message_delta"}, {"delta", std::move(delta)}, {"usage", usage_json()}};
   const OrderedJson stop = {{"type", "message_stop"}};
   return close() + named_event(last) + named_event(stop);
@@ -191,12 +164,8 @@ std::string MessagesReply::events(SequenceStep step) {
   if (step.tokens.empty() && !step.result) return "";
   usage_.completion_tokens += std::ssize(step.tokens);
   std::string events = begin();
-  if (!reader_) {
-    events += piece(Block::text, step.text);
-  } else {
-    events += pieces(reader_->append(step.text));
-    if (step.result) events += pieces(reader_->finish());
-  }
+  events += pieces(append(step.text));
+  if (step.result) events += pieces(finish());
   return step.result ? events + end(*step.result) : events;
 }
 

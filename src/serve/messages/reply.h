@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/ordered_json.h"
-#include "serve/texts.h"
+#include "serve/doors.h"
 
 namespace vitrine {
 
@@ -14,7 +14,7 @@ namespace vitrine {
 Json messages_error(const RequestError& error);
 
 /// The response to a request of one sequence.
-class MessagesReply : public TextReply {
+class MessagesReply : public DoorReply {
  public:
   /// `id` is the response's number. Keeps references to `model` and `request`.
   MessagesReply(const ServedModel& model, const CompletionRequest& request, const std::string& id);
@@ -23,7 +23,6 @@ class MessagesReply : public TextReply {
   /// The events of the message: the first ones with the first step, the last ones with the result.
   std::string events(SequenceStep step) override;
   std::string error_event(const RequestError& error) override;
-  const Usage& usage() const override { return usage_; }
 
  private:
   enum class Block : std::uint8_t { none, thinking, text, call };
@@ -32,7 +31,6 @@ class MessagesReply : public TextReply {
   OrderedJson usage_json() const;
   OrderedJson call_block(const answer::AnswerDelta::Call& call, OrderedJson input) const;
   void add_reason(const GenerateResult& result, bool has_calls, OrderedJson& json) const;
-  void count(const GenerateResult& result);
   // Of a stream.
   std::string begin();
   std::string open(Block kind, OrderedJson block);
@@ -43,11 +41,7 @@ class MessagesReply : public TextReply {
   std::string pieces(const answer::AnswerDelta& delta);
   std::string end(const GenerateResult& result);
 
-  const ServedModel& model_;
-  const CompletionRequest& request_;
   std::string id_;
-  Usage usage_;
-  std::optional<answer::AnswerReader> reader_;  // none: the text is nothing but content
   bool has_begun_ = false;
   Block block_ = Block::none;  // that is open
   std::size_t n_blocks_ = 0;   // that have been opened
