@@ -36,7 +36,7 @@ class MixedRequests : public RequestTest {
   /// 24 requests: fields of completions, and of chats.
   static std::vector<std::pair<bool, std::string>> bodies() {
     const std::string sampled = R"("max_tokens": 40, "logprobs": 2)",
-                      chatted = R"("temperature": 1, "max_tokens": 60, "logprobs": true, "top_logprobs": 1)";
+                      chatted = R"("temperature": 1, "max_tokens": 90, "logprobs": true, "top_logprobs": 1)";
     const std::string tools = std::string(kTools) + ", " + chatted;
     const std::string thinks = R"("chat_template_kwargs": {"think": true}, )";
     std::vector<std::pair<bool, std::string>> all;
