@@ -107,6 +107,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   ServedModel model;
   model.names = names_of(o);
   model.created = std::time(nullptr);
+  model.family = session.checkpoint.family;
   model.vocab_size = config.encoder ? config.encoder->vocab_size : config.vocab_size;
   model.max_seq_len = config.encoder ? config.encoder->max_seq_len : config.max_seq_len;
   model.d_model = config.encoder ? config.encoder->d_model : config.d_model;

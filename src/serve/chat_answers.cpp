@@ -76,6 +76,13 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
   return std::make_shared<const ChatAnswers>(std::move(answers));
 }
 
+std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call) {
+  if (call.arguments.empty()) return OrderedJson::object();
+  OrderedJson input = OrderedJson::parse(call.arguments, nullptr, false);
+  if (!input.is_object()) return std::nullopt;
+  return input;
+}
+
 std::int64_t ChatAnswers::n_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) const {
   const ReasoningPlace place = answer::reasoning_place(format, prompt);
   if (place == ReasoningPlace::nowhere) return 0;

@@ -33,6 +33,9 @@ RequestError request_error_of(const std::exception_ptr& error) {
 }
 
 std::string json_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_text(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 Json parse_body(std::string_view body) {
   try {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/object_fields.h"
+#include "base/ordered_json.h"
 
 namespace vitrine {
 
@@ -71,6 +71,7 @@ RequestError request_error_of(const std::exception_ptr& error);
 
 /// JSON as one line. Bytes that are not UTF-8 are replaced by U+FFFD, infinities by null.
 std::string json_text(const Json& value);
+std::string json_text(const OrderedJson& value);
 
 /// Parses the body of a request. Throws RequestError for what parse_json() rejects, and for a value that is no object.
 Json parse_body(std::string_view body);
@@ -83,6 +84,12 @@ class RequestFields : public ObjectFields {
  public:
   /// `path` is the name of the object in errors, such as "stream_options"; "": the request itself.
   explicit RequestFields(const Json& object, std::string path = "", UnknownFields unknown = UnknownFields::refuse);
+  /// The text of a field that must be there.
+  std::string needed_text(std::string_view name) {
+    const auto value = text(name);
+    if (!value) fail(name, "expected a string, got none");
+    return *value;
+  }
   /// The fields of the object that is the value of a field.
   RequestFields of(const Json& object, std::string_view name) const {
     return RequestFields(object, name_of(name), unknown_);

@@ -193,7 +193,7 @@ std::vector<std::pair<std::string, std::string>> cors_fields(const RequestHead& 
 
 std::string methods_of(std::string_view path) {
   const Route* const route = find_route(path);
-  if (path == "*") return "GET, HEAD, POST, OPTIONS";
+  if (path == "*") return "GET, HEAD, POST, DELETE, OPTIONS";
   if (route == nullptr) return "";
   return route->method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route->method) + ", OPTIONS";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "serve/messages/reply.h"
+#include "serve/ollama/reply.h"
 
 namespace vitrine {
 
@@ -21,6 +22,16 @@ std::shared_ptr<PendingReply> complete_chat(const ServedModel& model, const Rout
 std::shared_ptr<PendingReply> infill(const ServedModel& model, const RouteRequest& request);
 Json count_tokens(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> answer_messages(const ServedModel& model, const RouteRequest& request);
+HttpReply ollama_root(const ServerStatus& status);
+HttpReply ollama_version(const ServerStatus& status);
+Json ollama_tags(const ServedModel& model, const RouteRequest& request);
+Json ollama_ps(const ServedModel& model, const RouteRequest& request);
+Json ollama_show(const ServedModel& model, const RouteRequest& request);
+Json ollama_change(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_chat(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_generate(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_embed(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_embeddings(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
@@ -36,6 +47,20 @@ const Route* find_route(std::string_view path) {
       {"POST", "/infill", Route::kServersLimit, routes::infill},
       {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, messages_error},
       {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, messages_error},
+      {"GET", "/", Route::kNoBody, routes::ollama_root, false, ollama::error_json},
+      {"GET", "/api/version", Route::kNoBody, routes::ollama_version, true, ollama::error_json},
+      {"GET", "/api/tags", Route::kNoBody, routes::ollama_tags, true, ollama::error_json},
+      {"GET", "/api/ps", Route::kNoBody, routes::ollama_ps, true, ollama::error_json},
+      {"POST", "/api/show", Route::kServersLimit, routes::ollama_show, true, ollama::error_json},
+      {"POST", "/api/chat", Route::kServersLimit, routes::ollama_chat, true, ollama::error_json},
+      {"POST", "/api/generate", Route::kServersLimit, routes::ollama_generate, true, ollama::error_json},
+      {"POST", "/api/embed", Route::kServersLimit, routes::ollama_embed, true, ollama::error_json},
+      {"POST", "/api/embeddings", Route::kServersLimit, routes::ollama_embeddings, true, ollama::error_json},
+      {"POST", "/api/pull", Route::kServersLimit, routes::ollama_change, true, ollama::error_json},
+      {"POST", "/api/push", Route::kServersLimit, routes::ollama_change, true, ollama::error_json},
+      {"POST", "/api/create", Route::kServersLimit, routes::ollama_change, true, ollama::error_json},
+      {"POST", "/api/copy", Route::kServersLimit, routes::ollama_change, true, ollama::error_json},
+      {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, true, ollama::error_json},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},
@@ -44,7 +69,7 @@ const Route* find_route(std::string_view path) {
       {"POST", "/apply-template", Route::kServersLimit, routes::apply_template},
   };
   const auto at = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
-    const bool has_name = route.path.ends_with('/');
+    const bool has_name = route.path.size() > 1 && route.path.ends_with('/');
     return has_name ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
   });
   return at == std::end(kRoutes) ? nullptr : at;

@@ -18,12 +18,6 @@ void finish_block(RequestFields& block) {
   block.finish();
 }
 
-std::string needed_text(RequestFields& fields, std::string_view name) {
-  const auto text = fields.text(name);
-  if (!text) fields.fail(name, "expected a string, got none");
-  return *text;
-}
-
 /// What a message says, from all its blocks.
 struct Said {
   std::string role{};
@@ -42,18 +36,18 @@ std::string plain_text_of(const Json& value, const RequestFields& fields, std::s
   std::string text;
   for (std::size_t i = 0; i < value.size(); ++i) {
     RequestFields block = fields.of(value[i], fmt::format("{}[{}]", name, i));
-    const std::string type = needed_text(block, "type");
+    const std::string type = block.needed_text("type");
     if (type != "text") {
       block.fail("type", fmt::format("expected \"text\", got \"{}\": the model reads text only", type));
     }
-    append(text, "\n", needed_text(block, "text"));
+    append(text, "\n", block.needed_text("text"));
     finish_block(block);
   }
   return text;
 }
 
 OrderedJson result_of(RequestFields& block) {
-  OrderedJson result = {{"role", "tool"}, {"tool_call_id", needed_text(block, "tool_use_id")}, {"content", ""}};
+  OrderedJson result = {{"role", "tool"}, {"tool_call_id", block.needed_text("tool_use_id")}, {"content", ""}};
   if (const Json* const content = block.find("content")) result["content"] = plain_text_of(*content, block, "content");
   block.flag("is_error");
   return result;
@@ -64,21 +58,21 @@ OrderedJson call_of(RequestFields& block, const OrderedJson& given) {
   if (input == nullptr || !input->is_object()) block.fail("input", "expected an object");
   block.ignore({"caller"});
   // As text, arguments keep their order.
-  const OrderedJson function = {{"name", needed_text(block, "name")}, {"arguments", given["input"].dump()}};
-  return {{"id", needed_text(block, "id")}, {"type", "function"}, {"function", function}};
+  const OrderedJson function = {{"name", block.needed_text("name")}, {"arguments", given["input"].dump()}};
+  return {{"id", block.needed_text("id")}, {"type", "function"}, {"function", function}};
 }
 
 /// `given` is the same block with the order of its members.
 void add_block(RequestFields block, const OrderedJson& given, Said& said) {
-  const std::string type = needed_text(block, "type");
+  const std::string type = block.needed_text("type");
   if (type == "text") {
-    append(said.text, said.separator(), needed_text(block, "text"));
+    append(said.text, said.separator(), block.needed_text("text"));
   } else if (type == "tool_result" && said.role == "user") {
     said.results.push_back(result_of(block));
   } else if (type == "tool_use" && said.is_answer()) {
     said.calls.push_back(call_of(block, given));
   } else if (type == "thinking" && said.is_answer()) {
-    append(said.reasoning, "\n", needed_text(block, "thinking"));
+    append(said.reasoning, "\n", block.needed_text("thinking"));
     block.ignore({"signature"});
   } else if (type == "redacted_thinking" && said.is_answer()) {
     block.ignore({"data"});
@@ -92,7 +86,7 @@ void add_block(RequestFields block, const OrderedJson& given, Said& said) {
 }
 
 Said read_message(RequestFields message, const OrderedJson& given) {
-  Said said{.role = needed_text(message, "role")};
+  Said said{.role = message.needed_text("role")};
   if (said.role != "user" && said.role != "system" && !said.is_answer()) {
     message.fail("role", fmt::format("expected user, assistant or system, got \"{}\"", said.role));
   }

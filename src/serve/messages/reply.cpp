@@ -5,21 +5,9 @@
 namespace vitrine {
 namespace {
 
-std::string line_of(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 /// An event is named as its type is.
 std::string named_event(const OrderedJson& json) {
-  return fmt::format("event: {}\ndata: {}\n\n", json["type"].get_ref<const std::string&>(), line_of(json));
-}
-
-/// The arguments of a call as an object; none for a call that breaks off.
-std::optional<OrderedJson> input_of(const std::string& arguments) {
-  if (arguments.empty()) return OrderedJson::object();
-  OrderedJson input = OrderedJson::parse(arguments, nullptr, false);
-  if (!input.is_object()) return std::nullopt;
-  return input;
+  return fmt::format("event: {}\ndata: {}\n\n", json["type"].get_ref<const std::string&>(), json_text(json));
 }
 
 const char* type_of_error(int status) {
@@ -114,14 +102,14 @@ std::string MessagesReply::whole(std::span<const GenerateResult> results) {
   if (!answer.content.empty()) content.push_back({{"type", "text"}, {"text", answer.content}});
   bool has_calls = false;
   for (const auto& call : answer.calls) {
-    std::optional<OrderedJson> input = input_of(call.arguments);
+    std::optional<OrderedJson> input = input_of(call);
     if (!input) continue;
     has_calls = true;
     content.push_back(call_block(call, std::move(*input)));
   }
   OrderedJson whole = message(std::move(content));
   add_reason(result, has_calls, whole);
-  return line_of(whole);
+  return json_text(whole);
 }
 
 std::string MessagesReply::begin() {

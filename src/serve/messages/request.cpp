@@ -130,7 +130,7 @@ std::string chat_body_of(const ServedModel& model, std::string_view body, Messag
   fields.refuse("context_management", "is not supported",
                 {{{"edits", Json::array()}}, {{"edits", Json::array({keeps_all})}}});
   fields.finish();
-  return chat.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return json_text(chat);
 }
 
 }  // namespace vitrine
