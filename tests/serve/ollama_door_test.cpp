@@ -271,7 +271,7 @@ TEST_F(OllamaDoor, AnAnswerHasItsCountsAndDurations) {
   EXPECT_STREQ(reply.stream_type(), "application/x-ndjson");
   EXPECT_EQ(ollama::time_text(std::chrono::system_clock::time_point(951'782'400s + 5us)),
             "2000-02-29T00:00:00.000005Z");
-  const ollama::Durations none = ollama::durations_of(start, {.submitted = start});
+  const ollama::Durations none = ollama::durations_of(start, JobTimes());
   EXPECT_EQ(none.total, none.load) << "what has not begun has only waited";
 }
 
