@@ -65,7 +65,7 @@ class OllamaDoor : public ServedModelTest {
   Answered answered(const ollama::TextRequest& asked, const GenerateResult& result) const {
     const CompletionRequest request = ollama::parse(model_, asked, 1);
     const ServerClock::time_point start = ServerClock::now();
-    ollama::Reply whole(model_, request, asked, start), stream(model_, request, asked, start);
+    ollama::OllamaReply whole(model_, request, asked, start), stream(model_, request, asked, start);
     Answered all{.whole = Json::parse(whole.whole(std::vector<GenerateResult>{result})), .lines = {}};
     std::string text;
     for (const char c : result.text) {
@@ -251,7 +251,7 @@ TEST_F(OllamaDoor, AnAnswerHasItsCountsAndDurations) {
   times.admitted = start + 3us;
   times.first_token = start + 10us;
   times.ended = start + 110us;
-  ollama::Reply reply(model_, request, asked, start);
+  ollama::OllamaReply reply(model_, request, asked, start);
   reply.set_times(times);
   const GenerateResult cut = result("Hello", FinishReason::length);
   Json whole = Json::parse(reply.whole(std::vector<GenerateResult>{cut}));

@@ -1,4 +1,6 @@
 // What Ollama's interface says about models: /api/tags, /api/ps and /api/show.
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "generate/fim_prompt.h"
@@ -11,21 +13,47 @@ namespace vitrine {
 namespace ollama {
 namespace {
 
+/// A number of bytes that follow each other (FNV-1a), four times, each from another start.
+class Digest {
+ public:
+  void add(std::string_view bytes) {
+    for (const char byte : bytes) {
+      for (std::uint64_t& part : parts_) part = (part ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    }
+  }
+  /// 64 digits, as many as clients expect.
+  std::string text() const { return fmt::format("{:016x}", fmt::join(parts_, "")); }
+
+ private:
+  std::array<std::uint64_t, 4> parts_ = {0xcbf29ce484222325, 0x84222325cbf29ce4, 0x9e3779b97f4a7c15,
+                                         0xbf58476d1ce4e5b9};
+};
+
 /// A model as it is stored.
 struct Stored {
   std::int64_t n_params = 0, bytes = 0;
-  std::string type{};  ///< That of the most elements, such as "BF16".
+  std::string digest{};  ///< Of the names, shapes, types and first elements of its parameters.
+  std::string type{};    ///< That of the most elements, such as "BF16".
 };
 
 Stored stored_of(const ServedModel& model) {
+  constexpr std::int64_t kElements = 256;  // of a row: the longest block has so many
   if (model.model == nullptr) return {};
   Stored stored{.n_params = count_params(model.model->config())};
   std::map<DType, std::int64_t> counts;
-  for_each_param(model.model->config(), model.model->params(),
-                 [&](const Param& param, const std::string&, const Shape& shape) {
-                   stored.bytes += bytes_of(param.view.dtype, shape.count());
-                   counts[param.view.dtype] += shape.count();
-                 });
+  Digest digest;
+  for_each_param(
+      model.model->config(), model.model->params(),
+      [&](const Param& param, const std::string& name, const Shape& shape) {
+        const MatrixView& view = param.view;
+        stored.bytes += bytes_of(view.dtype, shape.count());
+        counts[view.dtype] += shape.count();
+        digest.add(fmt::format("{} {} {};", name, name_of(view.dtype), fmt::join(shape.sizes(), " ")));
+        if (view.data == nullptr || view.col_stride != 1) return;
+        const std::int64_t n = std::min(view.cols, kElements);
+        digest.add({reinterpret_cast<const char*>(view.data), static_cast<std::size_t>(bytes_of(view.dtype, n))});
+      });
+  stored.digest = digest.text();
   std::int64_t most = 0;
   for (const auto& [type, n] : counts) {
     if (n <= most) continue;
@@ -61,8 +89,8 @@ std::string loaded_text(const ServedModel& model) {
 
 Json entry_of(const ServedModel& model, const std::string& name) {
   const Stored stored = stored_of(model);
-  return {{"name", name},         {"model", name}, {"modified_at", loaded_text(model)},
-          {"size", stored.bytes}, {"digest", ""},  {"details", details_of(model, stored)}};
+  return {{"name", name},         {"model", name},           {"modified_at", loaded_text(model)},
+          {"size", stored.bytes}, {"digest", stored.digest}, {"details", details_of(model, stored)}};
 }
 
 /// What the model can do, as far as it is known.

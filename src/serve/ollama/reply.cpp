@@ -26,8 +26,8 @@ OrderedJson load_json(const TextRequest& request) {
   return json;
 }
 
-Reply::Reply(const ServedModel& model, const CompletionRequest& request, TextRequest asked,
-             ServerClock::time_point start)
+OllamaReply::OllamaReply(const ServedModel& model, const CompletionRequest& request, TextRequest asked,
+                         ServerClock::time_point start)
     : model_(model),
       request_(request),
       asked_(std::move(asked)),
@@ -41,7 +41,7 @@ Reply::Reply(const ServedModel& model, const CompletionRequest& request, TextReq
 }
 
 /// What is new in an answer.
-OrderedJson Reply::object(const answer::AnswerDelta& delta, OrderedJson calls) const {
+OrderedJson OllamaReply::object(const answer::AnswerDelta& delta, OrderedJson calls) const {
   OrderedJson json = object_of(asked_, delta.content);
   OrderedJson& place = asked_.has_message ? json["message"] : json;
   if (!delta.reasoning.empty()) place["thinking"] = delta.reasoning;
@@ -51,7 +51,7 @@ OrderedJson Reply::object(const answer::AnswerDelta& delta, OrderedJson calls) c
 
 /// The calls that have been read to their end since the last time. One that breaks off is not sent: nobody should run
 /// it. `result`: of a text that has ended.
-OrderedJson Reply::new_calls(const GenerateResult* result) {
+OrderedJson OllamaReply::new_calls(const GenerateResult* result) {
   OrderedJson calls = OrderedJson::array();
   if (!reader_) return calls;
   const auto& all = reader_->answer().calls;
@@ -72,13 +72,13 @@ OrderedJson Reply::new_calls(const GenerateResult* result) {
   return calls;
 }
 
-Json Reply::logprobs_of(std::span<const TokenReport> tokens) {
+Json OllamaReply::logprobs_of(std::span<const TokenReport> tokens) {
   for (const TokenReport& token : tokens) logprobs_.add(token);
   return logprobs_.take()["content"];
 }
 
 /// Adds what the last object has.
-void Reply::finish(const GenerateResult& result, OrderedJson& json) {
+void OllamaReply::finish(const GenerateResult& result, OrderedJson& json) {
   usage_.completion_tokens = std::ssize(result.ids);
   usage_.cached_tokens = result.cached_tokens;
   if (reader_) usage_.reasoning_tokens = request_.answers->n_reasoning(*model_.tokenizer, result.ids);
@@ -98,7 +98,7 @@ void Reply::finish(const GenerateResult& result, OrderedJson& json) {
   json["eval_duration"] = took.text.count();
 }
 
-std::string Reply::whole(std::span<const GenerateResult> results) {
+std::string OllamaReply::whole(std::span<const GenerateResult> results) {
   const GenerateResult& result = results.front();
   answer::AnswerDelta answer{.content = result.text};
   if (reader_) {
@@ -112,7 +112,7 @@ std::string Reply::whole(std::span<const GenerateResult> results) {
   return json_text(json);
 }
 
-std::string Reply::events(SequenceStep step) {
+std::string OllamaReply::events(SequenceStep step) {
   usage_.completion_tokens += std::ssize(step.tokens);
   answer::AnswerDelta delta{.content = std::move(step.text)};
   if (reader_) {
@@ -138,6 +138,6 @@ std::string Reply::events(SequenceStep step) {
   return lines + json_text(last) + "\n";
 }
 
-std::string Reply::error_event(const RequestError& error) { return json_text(error_json(error)) + "\n"; }
+std::string OllamaReply::error_event(const RequestError& error) { return json_text(error_json(error)) + "\n"; }
 
 }  // namespace vitrine::ollama

@@ -19,10 +19,11 @@ Json error_json(const RequestError& error);
 OrderedJson load_json(const TextRequest& request);
 
 /// The response to a request of one sequence.
-class Reply : public TextReply {
+class OllamaReply : public TextReply {
  public:
   /// The request came at `start`. Keeps references to `model` and `request`.
-  Reply(const ServedModel& model, const CompletionRequest& request, TextRequest asked, ServerClock::time_point start);
+  OllamaReply(const ServedModel& model, const CompletionRequest& request, TextRequest asked,
+              ServerClock::time_point start);
 
   std::string whole(std::span<const GenerateResult> results) override;
   /// A line for what a step adds, if it adds something, and the last one with the result.

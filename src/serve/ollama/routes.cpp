@@ -36,7 +36,7 @@ std::shared_ptr<PendingReply> text_of(Read read, const ServedModel& model, const
   TextRequest asked = read(model, from.body);
   if (asked.only_loads) return std::make_shared<Ready>(json_text(load_json(asked)));
   auto request = std::make_shared<const CompletionRequest>(parse(model, asked, std::random_device{}()));
-  auto reply = std::make_unique<Reply>(model, *request, std::move(asked), start);
+  auto reply = std::make_unique<OllamaReply>(model, *request, std::move(asked), start);
   return texts_of(model, std::move(request), std::move(reply), from);
 }
 
