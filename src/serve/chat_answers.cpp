@@ -76,8 +76,8 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ServedModel& model, const 
   return std::make_shared<const ChatAnswers>(std::move(answers));
 }
 
-std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call, bool is_open) {
-  if (call.arguments.empty()) return is_open ? std::nullopt : std::optional(OrderedJson::object());
+std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call) {
+  if (call.arguments.empty()) return OrderedJson::object();
   OrderedJson input = OrderedJson::parse(call.arguments, nullptr, false);
   if (!input.is_object()) return std::nullopt;
   return input;

@@ -29,9 +29,8 @@ struct ChatAnswers {
   std::string call_id(std::uint64_t seed, std::size_t sequence, std::size_t index) const;
 };
 
-/// The arguments of a call as an object; none for a call that breaks off. `is_open`: the answer ends or goes on with
-/// this call, whose arguments may not have begun.
-std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call, bool is_open);
+/// The arguments of a call as an object; none for a call that breaks off.
+std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call);
 
 /// The answers to a prompt of the model's template. `keeps_reasoning`: it stays in the content. Null if they are
 /// nothing but content. `budget`: the most tokens of a reasoning. Throws RequestError for tools that the template

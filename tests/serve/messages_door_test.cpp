@@ -255,11 +255,9 @@ TEST_F(MessagesDoor, BlocksAndEventsAreTheSameMessage) {
 TEST_F(MessagesDoor, ACallThatBreaksOffIsLeftOut) {
   use_agents_template();
   const CompletionRequest asked = request(kTools);
-  for (const char* half : {R"(<c>{"name": "f", "arguments": {"z": )", R"(<c>{"name": "f", "arguments": )"}) {
-    const GenerateResult broken = result(half, FinishReason::length);
-    EXPECT_EQ(whole(asked, broken)["content"], Json::array()) << half;
-    EXPECT_EQ(whole(asked, broken)["stop_reason"], "max_tokens");
-  }
+  const GenerateResult broken = result(R"(<c>{"name": "f", "arguments": {"z": )", FinishReason::length);
+  EXPECT_EQ(whole(asked, broken)["content"], Json::array());
+  EXPECT_EQ(whole(asked, broken)["stop_reason"], "max_tokens");
 }
 
 TEST_F(MessagesDoor, ErrorsHaveTheTypesOfTheInterface) {

@@ -296,7 +296,7 @@ TEST_F(OllamaDoor, ObjectsAndLinesAreTheSameMessage) {
   EXPECT_EQ(lines.back()["eval_count"], whole["eval_count"]);
 }
 
-/// Half of a call is no call, whether its arguments have begun or not.
+/// Half of a call is no call. Before its arguments have begun it is a text.
 TEST_F(OllamaDoor, ACallThatBreaksOffIsLeftOut) {
   use_agents_template();
   for (const char* half : {R"(<c>{"name": "f", "arguments": {"z": )", R"(<c>{"name": "f", "arguments": )"}) {

@@ -102,8 +102,7 @@ std::string MessagesReply::whole(std::span<const GenerateResult> results) {
   if (!answer.content.empty()) content.push_back({{"type", "text"}, {"text", answer.content}});
   bool has_calls = false;
   for (const auto& call : answer.calls) {
-    const bool is_cut = result.finish_reason == FinishReason::length && &call == &answer.calls.back();
-    std::optional<OrderedJson> input = input_of(call, is_cut);
+    std::optional<OrderedJson> input = input_of(call);
     if (!input) continue;
     has_calls = true;
     content.push_back(call_block(call, std::move(*input)));

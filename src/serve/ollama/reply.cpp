@@ -57,11 +57,10 @@ OrderedJson OllamaReply::new_calls(const GenerateResult* result) {
   const auto& all = reader_->answer().calls;
   for (; n_calls_ < all.size(); ++n_calls_) {
     const answer::AnswerDelta::Call& call = all[n_calls_];
-    const bool is_last = n_calls_ + 1 == all.size(), goes_on = is_last && result == nullptr;
-    if (goes_on && !call.arguments.ends_with('}')) break;
-    const bool is_cut = is_last && !goes_on && result->finish_reason == FinishReason::length;
-    std::optional<OrderedJson> input = input_of(call, is_cut);
-    if (!input && goes_on) break;
+    const bool may_go_on = result == nullptr && n_calls_ + 1 == all.size();
+    if (may_go_on && !call.arguments.ends_with('}')) break;
+    std::optional<OrderedJson> input = input_of(call);
+    if (!input && may_go_on) break;
     if (!input) continue;
     const std::uint64_t seed = request_.given.seed.value_or(0);
     const std::string id = call.id.empty() ? request_.answers->call_id(seed, 0, call.index) : call.id;
