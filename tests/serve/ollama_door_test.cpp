@@ -348,6 +348,26 @@ TEST_F(OllamaDoor, VectorsHaveOneLengthOrTheModels) {
   EXPECT_EQ(ollama::vectors_json(ollama::read_embeddings(model_, "{}"), {}, {}), Json::parse(R"({"embedding": []})"));
 }
 
+/// Lines have no comments, however long a stream is silent.
+TEST_F(OllamaDoor, AStreamHasLinesAndALoadHasNone) {
+  const auto begin = [&](const char* path, const std::string& body) {
+    return std::get<Route::Work>(find_route(path)->handler)(model_, {body, "", "1", 0, {}});
+  };
+  const std::string messages = std::string(R"("messages": )") + kHi;
+  const auto lines = begin("/api/chat", "{" + messages + "}");
+  EXPECT_TRUE(lines->streams());
+  EXPECT_STREQ(lines->stream_type(), "application/x-ndjson");
+  EXPECT_EQ(lines->silence(), std::nullopt);
+  EXPECT_FALSE(begin("/api/chat", R"({"stream": false, )" + messages + "}")->streams());
+  const auto events = begin("/v1/chat/completions", R"({"stream": true, )" + messages + "}");
+  EXPECT_STREQ(events->stream_type(), kEventStream);
+  EXPECT_EQ(events->silence(), std::chrono::seconds(2));
+  const auto loads = begin("/api/generate", R"({"model": "alias"})");
+  EXPECT_FALSE(loads->streams());
+  EXPECT_TRUE(loads->has_ended()) << "without the scheduler";
+  EXPECT_EQ(Json::parse(loads->reply().body)["done_reason"], "load");
+}
+
 TEST_F(OllamaDoor, ModelsAreDescribed) {
   model_.created = 951'782'400;
   model_.family = "llama";
