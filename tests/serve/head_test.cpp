@@ -51,8 +51,7 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(admit(post("/v1/completions"), local()).route->path, "/v1/completions");
   EXPECT_EQ(admit(post("/v1/chat/completions"), local()).route->path, "/v1/chat/completions");
   EXPECT_EQ(admit(post("/v1/trace"), local()).route->path, "/v1/trace");
-  for (const char* path :
-       {"", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
+  for (const char* path : {"", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
     EXPECT_EQ(status_of(get(path)), 404) << path;
   }
   EXPECT_EQ(status_of(get("/v1/completions")), 405);
