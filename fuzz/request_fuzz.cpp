@@ -5,6 +5,7 @@
 #include "model/dry_run.h"
 #include "serve/completion_reply.h"
 #include "serve/embeddings.h"
+#include "serve/ollama/reply.h"
 #include "serve/request_fields.h"
 #include "serve/request_head.h"
 #include "serve/responses/reply.h"
@@ -129,6 +130,18 @@ void answer_response(const ServedModel& model, const ResponsesRequest& asked) {
   fuzz::expect(events.ends_with("}\n\n") && response["output"].is_array(), "a response has items and events");
 }
 
+void answer_as_ollama(const ServedModel& model, const ollama::TextRequest& asked) {
+  if (asked.only_loads) return;
+  const CompletionRequest request = ollama::parse(model, asked, 1);
+  const GenerateResult result = made_up(request.sequence(0, model.defaults));
+  ollama::OllamaReply whole(model, request, asked, {}), stream(model, request, asked, {});
+  whole.whole({&result, 1});
+  SequenceStep last;
+  last.text = result.text;
+  last.result = result;
+  stream.events(std::move(last));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -156,6 +169,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else if (route.path == "/v1/embeddings") {
       const EmbeddingRequest request = parse_embeddings(served.model, body);
       json_text(embeddings_reply(request, {request.texts.size(), {1, 2}}));
+    } else if (route.path == "/api/chat") {
+      answer_as_ollama(served.model, ollama::read_chat(served.model, body));
+    } else if (route.path == "/api/generate") {
+      answer_as_ollama(served.model, ollama::read_generate(served.model, body));
+    } else if (route.path == "/api/embed") {
+      const ollama::VectorRequest request = ollama::read_embed(served.model, body);
+      json_text(ollama::vectors_json(request, {request.texts.texts.size(), {1, 2}}, {}));
     } else if (route.path == "/v1/trace") {
       const TraceRequest request = parse_trace(served.model, body);
       fuzz::expect(request.recorder->bytes() <= served.model.max_trace_bytes, "a trace is not too large");

@@ -75,6 +75,13 @@ void ChatAnswers::apply_to(GenerateRequest& request, const GenerateOptions& give
   if (given.fast_forward) request.answer.fast_forward = model.constraints->tokens();
 }
 
+std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call) {
+  if (call.arguments.empty()) return OrderedJson::object();
+  OrderedJson input = OrderedJson::parse(call.arguments, nullptr, false);
+  if (!input.is_object()) return std::nullopt;
+  return input;
+}
+
 std::int64_t ChatAnswers::n_reasoning(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) const {
   const ReasoningPlace place = answer::reasoning_place(format, prompt);
   if (place == ReasoningPlace::nowhere) return 0;

@@ -38,6 +38,9 @@ struct ChatAnswers {
   std::string call_id(std::uint64_t seed, std::size_t sequence, std::size_t index) const;
 };
 
+/// The arguments of a call as an object; none for a call that breaks off.
+std::optional<OrderedJson> input_of(const answer::AnswerDelta::Call& call);
+
 /// The answers to a prompt of the format, whose text is `prompt`. Null if they are nothing but content. `given`: the
 /// options of the request, whose stop_ids, which end answers, are set; of `model` the constraints are used. Throws
 /// BadInput and Unsupported, as answer_grammar() does, for calls that the format cannot write.

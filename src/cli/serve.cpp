@@ -9,11 +9,13 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
+#include "serve/routes.h"
 #include "tokenizer/read/chat_templates.h"
 
 namespace vitrine::cli {
@@ -29,10 +31,24 @@ struct ServeOptions : Options {
   std::int64_t constraint_memory_mib = 64;
   double round_ms = 250, drain_seconds = 30;
   bool no_prefix_cache = false, no_inspect = false;
-  std::string unknown_fields = "refuse";
+  std::string unknown_fields = "refuse", closed_doors;
 };
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
+
+std::vector<std::string> doors_of(const std::string& list) {
+  std::vector<std::string> doors;
+  if (list.empty()) return doors;
+  const std::vector<std::string> known = door_names();
+  for (const std::string_view name : split(list, ',')) {
+    if (std::ranges::count(known, name) == 0) {
+      throw UsageError("--no-doors", fmt::format("expected {}, got \"{}\"{}", fmt::join(known, ", "), name,
+                                                 did_you_mean(name, known)));
+    }
+    doors.emplace_back(name);
+  }
+  return doors;
+}
 
 AccessRules access_rules(const ServeOptions& o) {
   AccessRules rules;
@@ -47,6 +63,7 @@ AccessRules access_rules(const ServeOptions& o) {
   }
   rules.hosts = {"127.0.0.1", "localhost", "[::1]"};
   for (const std::string& origin : o.origins) rules.origins.push_back(parse_origin(origin, "--cors"));
+  rules.closed = doors_of(o.closed_doors);
   rules.max_body = static_cast<std::uint64_t>(o.max_body_mib) << 20;
   return rules;
 }
@@ -107,6 +124,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   ServedModel model;
   model.names = names_of(o);
   model.created = std::time(nullptr);
+  model.family = session.checkpoint.family;
   model.vocab_size = config.encoder ? config.encoder->vocab_size : config.vocab_size;
   model.max_seq_len = config.encoder ? config.encoder->max_seq_len : config.max_seq_len;
   model.d_model = config.encoder ? config.encoder->d_model : config.d_model;
@@ -226,6 +244,9 @@ void add_serve(Command& program) {
                            1024);
   add_number<std::int64_t>(command, "--max-trace", o->max_trace_mib,
                            "MiB of the values that a request may read from the forward (default: 64)", 1, 1 << 20);
+  command
+      .add_option("--no-doors", o->closed_doors, "Interfaces to leave out, with commas: messages, responses, ollama")
+      ->type_name("NAMES");
   command.add_flag("--no-inspect", o->no_inspect, "Refuse requests that read or change values of the forward");
   add_choice(command, "--unknown-fields", o->unknown_fields, {"refuse", "ignore"},
              "What happens to a field of a request that neither vitrine nor OpenAI, vLLM or llama-server has (default: "

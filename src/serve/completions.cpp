@@ -43,9 +43,15 @@ class Texts : public JobReply {
       : JobReply(job_of(model, *request, from)), request_(std::move(request)), reply_(std::move(reply)) {}
 
   Usage usage() const override { return reply_->usage(); }
-  HttpReply reply() override { return {200, reply_->whole(results_)}; }
+  HttpReply reply() override {
+    reply_->set_times(times());
+    return {200, reply_->whole(results_)};
+  }
   bool streams() const override { return request_->streams; }
-  std::optional<std::chrono::seconds> silence() const override { return request_->silence; }
+  const char* stream_type() const override { return reply_->stream_type(); }
+  std::optional<std::chrono::seconds> silence() const override {
+    return std::string_view(stream_type()) == kEventStream ? request_->silence : std::nullopt;
+  }
   bool has_long_events() const override { return !request_->recorders.empty(); }
   std::string events() override;
 
@@ -64,6 +70,7 @@ class Texts : public JobReply {
 /// Counts the sequences that have ended, all of them after an error.
 std::string Texts::events() {
   std::string events;
+  reply_->set_times(times());
   for (SequenceStep& step : steps_) {
     if (step.error) {
       events += reply_->error_event(request_error_of(step.error));

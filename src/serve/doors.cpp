@@ -1,6 +1,6 @@
 #include "serve/doors.h"
 
-#include "serve/chat_answers.h"
+#include "chat/chat_answers.h"
 
 namespace vitrine {
 

@@ -5,7 +5,6 @@
 
 #include "serve/foreign_fields.h"
 #include "serve/prompts.h"
-#include "serve/routes.h"
 #include "tokenizer/read/base64.h"
 
 namespace vitrine {
@@ -18,32 +17,31 @@ Json vector_json(const std::vector<float>& vector, bool is_base64) {
   return encode_base64({reinterpret_cast<const unsigned char*>(vector.data()), vector.size() * sizeof(float)});
 }
 
-HttpReply reply_of(const EmbeddingRequest& request, const std::vector<std::vector<float>>& vectors) {
-  return {200, json_text(embeddings_reply(request, vectors))};
-}
-
 /// Of a model that continues texts: its sequences take part in rounds.
 class VectorsOfRounds : public JobReply {
  public:
-  VectorsOfRounds(EmbeddingRequest request, EmbeddingSequences sequences, const RouteRequest& from)
+  VectorsOfRounds(EmbeddingRequest request, EmbeddingSequences sequences, const RouteRequest& from, WriteVectors write)
       : JobReply(std::make_shared<Job>(from.client, std::move(sequences.requests), false, from.notify)),
         request_(std::move(request)),
-        sequences_(std::move(sequences)) {}
+        sequences_(std::move(sequences)),
+        write_(std::move(write)) {}
 
   Usage usage() const override { return {request_.n_tokens, 0, 0}; }
-  HttpReply reply() override { return reply_of(request_, sequences_.vectors()); }
+  HttpReply reply() override { return {200, json_text(write_(request_, sequences_.vectors(), times()))}; }
 
  private:
   EmbeddingRequest request_;
   EmbeddingSequences sequences_;
+  WriteVectors write_;
 };
 
 /// Of a model that reads a text at once.
 class VectorsOfTask : public PendingReply {
  public:
-  VectorsOfTask(EmbeddingRequest request, const EncodeOptions& options, const RouteRequest& from)
+  VectorsOfTask(EmbeddingRequest request, const EncodeOptions& options, const RouteRequest& from, WriteVectors write)
       : request_(std::move(request)),
-        task_(std::make_shared<EncodeTask>(from.client, request_.texts, options, from.notify)) {}
+        task_(std::make_shared<EncodeTask>(from.client, request_.texts, options, from.notify)),
+        write_(std::move(write)) {}
 
   void submit(Scheduler& scheduler) override { scheduler.submit(task_); }
   void cancel() override { task_->cancel(); }
@@ -51,11 +49,12 @@ class VectorsOfTask : public PendingReply {
   Usage usage() const override { return {request_.n_tokens, 0, 0}; }
   bool take() override { return (vectors_ = task_->take()).has_value(); }
   bool has_ended() const override { return vectors_.has_value(); }
-  HttpReply reply() override { return reply_of(request_, *vectors_); }
+  HttpReply reply() override { return {200, json_text(write_(request_, *vectors_, times()))}; }
 
  private:
   EmbeddingRequest request_;
   std::shared_ptr<EncodeTask> task_;
+  WriteVectors write_;
   std::optional<std::vector<std::vector<float>>> vectors_;
 };
 
@@ -71,18 +70,24 @@ std::optional<bool> read_normalize(RequestFields& fields) {
 
 }  // namespace
 
-namespace routes {
-
-std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request) {
-  EmbeddingRequest parsed = parse_embeddings(model, request.body);
+std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, EmbeddingRequest request, const RouteRequest& from,
+                                         WriteVectors write) {
   if (model.can_generate) {
-    EmbeddingSequences sequences(model, parsed);
-    return std::make_shared<VectorsOfRounds>(std::move(parsed), std::move(sequences), request);
+    EmbeddingSequences sequences(model, request);
+    return std::make_shared<VectorsOfRounds>(std::move(request), std::move(sequences), from, std::move(write));
   }
   EncodeOptions options;
   options.pooling = pooling_named(model.sentences.pooling);
-  options.normalize = parsed.normalize.value_or(model.sentences.normalize);
-  return std::make_shared<VectorsOfTask>(std::move(parsed), options, request);
+  options.normalize = request.normalize.value_or(model.sentences.normalize);
+  return std::make_shared<VectorsOfTask>(std::move(request), options, from, std::move(write));
+}
+
+namespace routes {
+
+std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request) {
+  const auto write = [](const EmbeddingRequest& parsed, const std::vector<std::vector<float>>& vectors,
+                        const JobTimes&) { return embeddings_reply(parsed, vectors); };
+  return vectors_of(model, parse_embeddings(model, request.body), request, write);
 }
 
 }  // namespace routes

@@ -1,6 +1,7 @@
 // /v1/embeddings: vectors of texts.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "generate/encode.h"
 #include "generate/engine.h"
+#include "serve/routes.h"
 #include "serve/served_model.h"
 
 namespace vitrine {
@@ -38,5 +40,12 @@ struct EmbeddingSequences {
 /// The response: the vectors of the texts in their order, as lists of numbers that read back equal, or as base64 of
 /// their float32 in little-endian order.
 Json embeddings_reply(const EmbeddingRequest& request, const std::vector<std::vector<float>>& vectors);
+
+/// Makes a response of the vectors of the texts.
+using WriteVectors = std::function<Json(const EmbeddingRequest& request, const std::vector<std::vector<float>>& vectors,
+                                        const JobTimes& times)>;
+/// The work of a request, whose response may have any interface's form.
+std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, EmbeddingRequest request, const RouteRequest& from,
+                                         WriteVectors write);
 
 }  // namespace vitrine

@@ -38,7 +38,7 @@ awaitable<void> write_whole(Connection& connection, Exchange& x, PendingReply& w
 }
 
 awaitable<void> write_stream(Connection& connection, Exchange& x, PendingReply& work) {
-  co_await connection.write_stream_head(x);
+  co_await connection.write_stream_head(x, work.stream_type());
   ServerClock::time_point written = ServerClock::now();
   while (!work.has_ended()) {
     while (!work.take()) {

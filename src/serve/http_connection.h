@@ -52,7 +52,7 @@ struct Disconnected {};
 
 /// An error in the form of the route, if there is one.
 inline HttpReply reply_of(const RequestError& error, const Route* route = nullptr) {
-  HttpReply reply{error.kind().status, json_text(route != nullptr ? route->error(error) : error.to_json())};
+  HttpReply reply{error.kind().status, json_text(route != nullptr ? route->door.error(error) : error.to_json())};
   reply.retry_after = error.retry_after();
   return reply;
 }
@@ -192,7 +192,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Writes a response.
   awaitable<void> write(Exchange& x, HttpReply reply);
   /// Writes the header of a stream of events. HTTP 1.0 has no chunks: there the end of the connection ends the stream.
-  awaitable<void> write_stream_head(Exchange& x);
+  awaitable<void> write_stream_head(Exchange& x, const char* type);
   awaitable<void> write_events(Exchange& x, std::string events, bool is_last);
 
  private:
@@ -374,12 +374,12 @@ inline awaitable<void> Connection::write(Exchange& x, HttpReply reply) {
   x.record.status = reply.status;
 }
 
-inline awaitable<void> Connection::write_stream_head(Exchange& x) {
+inline awaitable<void> Connection::write_stream_head(Exchange& x, const char* type) {
   http::response<http::empty_body> response;
   response.result(http::status::ok);
   if (x.version < 11) x.keeps_alive = false;
   set_fields(x, response);
-  response.set(http::field::content_type, "text/event-stream; charset=utf-8");
+  response.set(http::field::content_type, type);
   response.set(http::field::cache_control, "no-cache");
   response.set("x-accel-buffering", "no");  // nginx passes events on at once
   response.chunked(x.version >= 11);

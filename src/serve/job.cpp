@@ -55,6 +55,7 @@ std::int64_t EncodeTask::run_part(const GenerateContext& context, std::int64_t n
   {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
+    times_.ended = ServerClock::now();
   }
   notify_();
   return n_tokens;

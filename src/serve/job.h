@@ -22,6 +22,7 @@ using ServerClock = std::chrono::steady_clock;
 struct JobTimes {
   ServerClock::time_point submitted = ServerClock::now();
   std::optional<ServerClock::time_point> admitted, first_token;
+  std::optional<ServerClock::time_point> ended;  ///< The last of its sequences that has ended so far.
 };
 
 /// Shared by the scheduler, which reports steps, and by the thread that answers the client, which takes them.

@@ -21,6 +21,9 @@ struct HttpReply {
   std::chrono::seconds retry_after{};  ///< After which the client should try again, if it should.
 };
 
+/// The content type of server-sent events.
+inline constexpr const char* kEventStream = "text/event-stream; charset=utf-8";
+
 /// The connection submits the work, takes what it reports until it has ended, and cancels it, for whatever reason it
 /// ends.
 class PendingReply {
@@ -40,9 +43,10 @@ class PendingReply {
   /// The response, once the work has ended. Called where it keeps nobody waiting.
   virtual HttpReply reply() = 0;
 
-  /// A stream has events instead: those of what has been taken. In between, a comment tells clients and proxies that
-  /// the stream has not died, whenever it has been silent for so long; none: never.
+  /// A stream has events instead: those of what has been taken. In between, a comment of server-sent events tells
+  /// clients and proxies that the stream has not died, whenever it has been silent for so long; none: never.
   virtual bool streams() const { return false; }
+  virtual const char* stream_type() const { return kEventStream; }
   virtual std::optional<std::chrono::seconds> silence() const { return std::nullopt; }
   virtual std::string events() { return ""; }
   virtual bool has_long_events() const { return false; }

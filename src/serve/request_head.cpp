@@ -127,7 +127,8 @@ RequestTarget parse_target(std::string_view target) {
 
 AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   check_framing(head);
-  const Route* const route = find_route(head.path);
+  const Route* route = find_route(head.path);
+  if (route != nullptr && std::ranges::count(rules.closed, route->door.name) > 0) route = nullptr;
   AdmittedHead admitted;
   const bool is_preflight = asks_methods(head) && allows_origin(rules, head.origin);
   const bool needs_key = (route == nullptr || route->needs_key) && !is_preflight;
@@ -193,7 +194,7 @@ std::vector<std::pair<std::string, std::string>> cors_fields(const RequestHead& 
 
 std::string methods_of(std::string_view path) {
   const Route* const route = find_route(path);
-  if (path == "*") return "GET, HEAD, POST, OPTIONS";
+  if (path == "*") return "GET, HEAD, POST, DELETE, OPTIONS";
   if (route == nullptr) return "";
   return route->method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route->method) + ", OPTIONS";
 }

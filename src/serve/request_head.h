@@ -30,6 +30,7 @@ struct RequestHead {
 struct AccessRules {
   std::vector<std::string> keys;     ///< Any of them; none: everybody on this machine.
   std::vector<std::string> hosts;    ///< Names of the server, which count without keys.
+  std::vector<std::string> closed;   ///< Doors whose routes do not exist.
   std::vector<std::string> origins;  ///< Of web pages that may use it; "*": of all.
   std::uint64_t max_body = 4 << 20;  ///< Bytes.
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "serve/messages/reply.h"
+#include "serve/ollama/reply.h"
 
 namespace vitrine {
 
@@ -23,9 +24,32 @@ Json count_tokens(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> answer_messages(const ServedModel& model, const RouteRequest& request);
 Json count_input_tokens(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> answer_responses(const ServedModel& model, const RouteRequest& request);
+HttpReply ollama_root(const ServerStatus& status);
+HttpReply ollama_version(const ServerStatus& status);
+Json ollama_tags(const ServedModel& model, const RouteRequest& request);
+Json ollama_ps(const ServedModel& model, const RouteRequest& request);
+Json ollama_show(const ServedModel& model, const RouteRequest& request);
+Json ollama_change(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_chat(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_generate(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_embed(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> ollama_embeddings(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
+
+namespace {
+
+constexpr Door kMessagesDoor{"messages", messages_error}, kResponsesDoor{"responses"},
+    kOllamaDoor{"ollama", ollama::error_json};
+
+}  // namespace
+
+std::vector<std::string> door_names() {
+  std::vector<std::string> names;
+  for (const Door& door : {kMessagesDoor, kResponsesDoor, kOllamaDoor}) names.emplace_back(door.name);
+  return names;
+}
 
 const Route* find_route(std::string_view path) {
   static const Route kRoutes[] = {
@@ -36,10 +60,24 @@ const Route* find_route(std::string_view path) {
       {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
       {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},
       {"POST", "/infill", Route::kServersLimit, routes::infill},
-      {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, messages_error},
-      {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, messages_error},
-      {"POST", "/v1/responses", Route::kServersLimit, routes::answer_responses},
-      {"POST", "/v1/responses/input_tokens", Route::kServersLimit, routes::count_input_tokens},
+      {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, kMessagesDoor},
+      {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, kMessagesDoor},
+      {"POST", "/v1/responses", Route::kServersLimit, routes::answer_responses, true, kResponsesDoor},
+      {"POST", "/v1/responses/input_tokens", Route::kServersLimit, routes::count_input_tokens, true, kResponsesDoor},
+      {"GET", "/", Route::kNoBody, routes::ollama_root, false, kOllamaDoor},
+      {"GET", "/api/version", Route::kNoBody, routes::ollama_version, true, kOllamaDoor},
+      {"GET", "/api/tags", Route::kNoBody, routes::ollama_tags, true, kOllamaDoor},
+      {"GET", "/api/ps", Route::kNoBody, routes::ollama_ps, true, kOllamaDoor},
+      {"POST", "/api/show", Route::kServersLimit, routes::ollama_show, true, kOllamaDoor},
+      {"POST", "/api/chat", Route::kServersLimit, routes::ollama_chat, true, kOllamaDoor},
+      {"POST", "/api/generate", Route::kServersLimit, routes::ollama_generate, true, kOllamaDoor},
+      {"POST", "/api/embed", Route::kServersLimit, routes::ollama_embed, true, kOllamaDoor},
+      {"POST", "/api/embeddings", Route::kServersLimit, routes::ollama_embeddings, true, kOllamaDoor},
+      {"POST", "/api/pull", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
+      {"POST", "/api/push", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
+      {"POST", "/api/create", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
+      {"POST", "/api/copy", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
+      {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},
@@ -48,7 +86,7 @@ const Route* find_route(std::string_view path) {
       {"POST", "/apply-template", Route::kServersLimit, routes::apply_template},
   };
   const auto at = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
-    const bool has_name = route.path.ends_with('/');
+    const bool has_name = route.path.size() > 1 && route.path.ends_with('/');
     return has_name ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
   });
   return at == std::end(kRoutes) ? nullptr : at;

@@ -31,6 +31,15 @@ struct ServerStatus {
   const Metrics& metrics;
 };
 
+/// An interface, which has routes and a form of errors.
+struct Door {
+  std::string_view name{};  ///< For `--no-doors`; "": that of OpenAI and of vitrine itself, which is always open.
+  Json (*error)(const RequestError& error) = [](const RequestError& e) { return e.to_json(); };
+};
+inline constexpr Door kMainDoor{};
+/// The names of those that may be closed.
+std::vector<std::string> door_names();
+
 struct Route {
   using Report = HttpReply (*)(const ServerStatus& status);
   using Answer = Json (*)(const ServedModel& model, const RouteRequest& request);
@@ -44,7 +53,7 @@ struct Route {
   /// on the thread that prepares responses; they throw RequestError, and what becomes one.
   std::variant<Report, Answer, Work> handler;
   bool needs_key = true;
-  Json (*error)(const RequestError& error) = [](const RequestError& e) { return e.to_json(); };  ///< Its form.
+  const Door& door = kMainDoor;
 
   bool needs_scheduler() const { return std::holds_alternative<Work>(handler); }
 };

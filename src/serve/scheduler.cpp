@@ -9,6 +9,7 @@ void Job::report(SequenceStep step) {
   {
     const std::lock_guard lock(mutex_);
     if (!step.tokens.empty() && !times_.first_token) times_.first_token = ServerClock::now();
+    if (step.result) times_.ended = ServerClock::now();
     if (!streams_ && !step.result && !step.error) return;
     steps_.push_back(std::move(step));
   }

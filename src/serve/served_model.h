@@ -18,6 +18,7 @@ namespace vitrine {
 struct ServedModel {
   std::vector<std::string> names;  ///< At least one; the first one is that of responses.
   std::int64_t created = 0;        ///< Unix time at which it was loaded.
+  std::string family;              ///< model_type of the family; "" if it is not known.
   std::int64_t vocab_size = 0, max_seq_len = 0, d_model = 0;
   const Model* model = nullptr;          ///< Not null if its values can be read.
   const Tokenizer* tokenizer = nullptr;  ///< Null: prompts are ids.

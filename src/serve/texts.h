@@ -25,6 +25,10 @@ class TextReply {
   /// After the last step, or after an error.
   virtual std::string last_events() { return ""; }
   virtual const Usage& usage() const = 0;
+  /// The content type of a stream. Only server-sent events have comments.
+  virtual const char* stream_type() const { return kEventStream; }
+  /// When what has happened; told before each part of the response.
+  virtual void set_times(const JobTimes&) {}
 };
 
 /// `reply` may refer to `request`, which lives longer.

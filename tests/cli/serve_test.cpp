@@ -130,6 +130,37 @@ TEST_F(Serve, AStreamHasTheTextOfTheWholeResponse) {
   EXPECT_EQ(events.back()["usage"]["completion_tokens"], n_tokens) << "an event for each token";
 }
 
+TEST_F(Serve, OllamasLinesHaveTheTextOfACompletion) {
+  const Json whole = completion({{"seed", 3}, {"max_tokens", 10}});
+  Json fields = {
+      {"model", "small:latest"}, {"prompt", kPrompt}, {"raw", true}, {"options", {{"seed", 3}, {"num_predict", 10}}}};
+  const HttpResponse response = server_->post("/api/generate", fields);
+  EXPECT_THAT(response.head, HasSubstr("Content-Type: application/x-ndjson"));
+  std::string text;
+  Json last;
+  std::istringstream lines(response.body);
+  for (std::string line; std::getline(lines, line);) {
+    last = Json::parse(line);
+    text += last["response"].get<std::string>();
+  }
+  EXPECT_EQ(text, whole["choices"][0]["text"]);
+  EXPECT_EQ(last["done_reason"], whole["choices"][0]["finish_reason"]);
+  EXPECT_EQ(last["eval_count"], whole["usage"]["completion_tokens"]);
+  EXPECT_EQ(last["prompt_eval_count"], whole["usage"]["prompt_tokens"]);
+  EXPECT_GT(last["prompt_eval_duration"], 0);
+  EXPECT_GT(last["eval_duration"], 0);
+  std::int64_t parts = 0;
+  for (const char* name : {"load_duration", "prompt_eval_duration", "eval_duration"})
+    parts += last[name].get<std::int64_t>();
+  EXPECT_EQ(last["total_duration"], parts);
+  fields["model"] = "other";
+  const HttpResponse unknown = server_->post("/api/generate", fields);
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(unknown.json(), Json::parse(R"({"error": "model \"other\" not found"})"));
+  EXPECT_EQ(server_->get("/").body, "Ollama is running");
+  EXPECT_EQ(server_->get("/api/tags").json()["models"][1]["name"], "alias");
+}
+
 TEST_F(Serve, ATextCanIncludeItsStop) {
   const std::string all = completion({{"max_tokens", 12}, {"temperature", 0}})["choices"][0]["text"];
   const std::string stop = all.substr(all.size() / 2, 3);

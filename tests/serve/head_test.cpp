@@ -51,8 +51,7 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(admit(post("/v1/completions"), local()).route->path, "/v1/completions");
   EXPECT_EQ(admit(post("/v1/chat/completions"), local()).route->path, "/v1/chat/completions");
   EXPECT_EQ(admit(post("/v1/trace"), local()).route->path, "/v1/trace");
-  for (const char* path :
-       {"/", "", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
+  for (const char* path : {"", "/v1", "/v1/completions/", "/v1/models/", "/health/x", "http://localhost/health", "*"}) {
     EXPECT_EQ(status_of(get(path)), 404) << path;
   }
   EXPECT_EQ(status_of(get("/v1/completions")), 405);
@@ -63,7 +62,7 @@ TEST(RequestHead, Routes) {
   RequestHead server = get("*");
   server.method = "OPTIONS";
   EXPECT_EQ(status_of(server), 200) << "RFC 9110, 9.3.7: the server as a whole";
-  EXPECT_EQ(methods_of("*"), "GET, HEAD, POST, OPTIONS");
+  EXPECT_EQ(methods_of("*"), "GET, HEAD, POST, DELETE, OPTIONS");
   server.path = "/nothing";
   EXPECT_EQ(status_of(server), 404);
 }

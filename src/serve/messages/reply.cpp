@@ -3,14 +3,6 @@
 namespace vitrine {
 namespace {
 
-/// The arguments of a call as an object; none for a call that breaks off.
-std::optional<OrderedJson> input_of(const std::string& arguments) {
-  if (arguments.empty()) return OrderedJson::object();
-  OrderedJson input = OrderedJson::parse(arguments, nullptr, false);
-  if (!input.is_object()) return std::nullopt;
-  return input;
-}
-
 const char* type_of_error(int status) {
   switch (status) {
     case 401:
@@ -84,7 +76,7 @@ std::string MessagesReply::whole(std::span<const GenerateResult> results) {
   if (!answer.content.empty()) content.push_back({{"type", "text"}, {"text", answer.content}});
   bool has_calls = false;
   for (const auto& call : answer.calls) {
-    std::optional<OrderedJson> input = input_of(call.arguments);
+    std::optional<OrderedJson> input = input_of(call);
     if (!input) continue;
     has_calls = true;
     content.push_back(call_block(call, std::move(*input)));
