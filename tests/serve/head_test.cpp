@@ -67,6 +67,20 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(status_of(server), 404);
 }
 
+TEST(RequestHead, ClosedDoorsHaveNoRoutes) {
+  const std::pair<const char*, const char*> doors[] = {
+      {"messages", "/v1/messages"}, {"responses", "/v1/responses"}, {"ollama", "/api/chat"}};
+  for (const auto& [closed, own] : doors) {
+    AccessRules rules = local();
+    rules.closed = {closed};
+    for (const auto& [name, path] : doors) {
+      EXPECT_EQ(status_of(post(path), rules), path == own ? 404 : 200) << path << " without " << closed;
+    }
+    EXPECT_EQ(status_of(post("/v1/chat/completions"), rules), 200);
+  }
+  EXPECT_EQ(door_names(), (std::vector<std::string>{"messages", "responses", "ollama"}));
+}
+
 TEST(RequestHead, TargetsArePathsOrUrls) {
   const auto path = [](std::string_view target) { return parse_target(target).path; };
   EXPECT_EQ(path("/v1/models/org%2Fsmall-1?x=%41"), "/v1/models/org/small-1");

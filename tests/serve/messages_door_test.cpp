@@ -278,8 +278,8 @@ TEST_F(MessagesDoor, ErrorsHaveTheTypesOfTheInterface) {
   MessagesReply reply(model_, plain, "1");
   EXPECT_THAT(reply.error_event(RequestError(kFailed, "a", "b")), testing::StartsWith("event: error\ndata: {"));
   const RequestError refusal(kInvalid, "a", "b");
-  EXPECT_EQ(find_route("/v1/messages")->error(refusal), messages_error(refusal));
-  EXPECT_EQ(find_route("/v1/chat/completions")->error(refusal), refusal.to_json());
+  EXPECT_EQ(find_route("/v1/messages")->door.error(refusal), messages_error(refusal));
+  EXPECT_EQ(find_route("/v1/chat/completions")->door.error(refusal), refusal.to_json());
 }
 
 TEST_F(MessagesDoor, TokensAreCountedAsTheMessageCountsThem) {

@@ -394,7 +394,7 @@ TEST_F(OllamaDoor, ModelsAreDescribed) {
 TEST_F(OllamaDoor, ModelsAreNotChanged) {
   for (const char* path : {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete"}) {
     expect_refusal([&] { reply(path, "{}"); }, 403, "");
-    EXPECT_EQ(find_route(path)->error(RequestError(kInvalid, "a", "b")), Json::parse(R"({"error": "[a] b"})"));
+    EXPECT_EQ(find_route(path)->door.error(RequestError(kInvalid, "a", "b")), Json::parse(R"({"error": "[a] b"})"));
   }
   EXPECT_EQ(find_route("/api/delete")->method, "DELETE");
   const Metrics metrics;

@@ -142,7 +142,7 @@ TEST_F(ResponsesDoor, AStreamThatFailsSaysSo) {
   EXPECT_EQ(all[3]["response"]["status"], "failed");
   EXPECT_EQ(all[3]["response"]["error"], Json::parse(R"({"code": "server_error", "message": "[a] b"})"));
   const RequestError refusal(kInvalid, "a", "b");
-  EXPECT_EQ(find_route("/v1/responses")->error(refusal), refusal.to_json());
+  EXPECT_EQ(find_route("/v1/responses")->door.error(refusal), refusal.to_json());
 }
 
 TEST_F(ResponsesDoor, TokensAreCountedAsTheResponseCountsThem) {
