@@ -2,81 +2,10 @@
 #include <pty.h>
 #include <termios.h>
 
-#include "cli/program.h"
+#include "cli/chat_command.h"
 
 namespace vitrine::test {
 namespace {
-
-constexpr const char* kTemplate =
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
-class ChatCommand : public testing::Test {
- protected:
-  /// A random Llama with a context of 256 tokens, without EOS; <|im_end|> is id 0, and <|im_start|> is id 1.
-  void SetUp() override {
-    output_of({"init",       "llama-2-7b",      model_,
-               "--set",      "d_model=32",      "--set",
-               "n_layers=2", "--set",           "n_heads=4",
-               "--set",      "n_kv_heads=4",    "--set",
-               "d_ff=64",    "--set",           "vocab_size=258",
-               "--set",      "max_seq_len=256", "--dtype",
-               "f32",        "--seed",          "1",
-               "--json"});
-    patch_config(model_, [](Json& config) { config["eos_token_id"] = nullptr; });
-    write_file(folder_ / "text", "a");
-    output_of({"tokenizer", "train", folder_ / "text", "--vocab-size", "258", "--special", "<|im_end|>", "--special",
-               "<|im_start|>", "--out", model_ + "/tokenizer.json", "--json"});
-    write_file(model_ + "/chat_template.jinja", kTemplate);
-  }
-
-  Arguments chat(const Arguments& more) const {
-    Arguments all = {"chat", model_};
-    all.insert(all.end(), more.begin(), more.end());
-    const bool has_length = std::find(more.begin(), more.end(), "--max-tokens") != more.end();
-    if (!has_length) all.insert(all.end(), {"--max-tokens", "6"});
-    return all;
-  }
-  static std::vector<Json> lines_of(const std::string& out) {
-    std::vector<Json> lines;
-    for (std::size_t begin = 0; begin < out.size();) {
-      const std::size_t end = out.find('\n', begin);
-      lines.push_back(Json::parse(out.substr(begin, end - begin)));
-      begin = end + 1;
-    }
-    return lines;
-  }
-  std::vector<Json> turns(const Arguments& more, const std::string& input) const {
-    Arguments all = chat(more);
-    all.push_back("--json");
-    const Outcome o = run_program(all, {.input = input});
-    EXPECT_EQ(o.status, 0) << o.err;
-    return lines_of(o.out);
-  }
-  Json ids_of(const std::string& text) const {
-    return json_of({"tokenize", model_ + "/tokenizer.json", "-"}, {.input = text})["ids"];
-  }
-  /// All logits are 0, so that greedy generation takes id 0.
-  void always_end() const {
-    patch_tensor(model_, "lm_head.weight", [](std::span<float> w) { std::fill(w.begin(), w.end(), 0.0f); });
-  }
-
-  /// The prompt of the last of these turns has more than 128 tokens.
-  static inline const std::string kShortTurns = "a\nb\nc c c\nd\ne\n";
-
-  void expect_answers_of_generate(const std::vector<Json>& turns, const std::string& what) const {
-    ASSERT_GE(turns.size(), 4U) << what;
-    EXPECT_GT(turns.back()["prompt_ids"].size(), 128U) << what;
-    for (const Json& turn : turns) {
-      const Json fresh =
-          json_of({"generate", model_, "--ids", joined(turn["prompt_ids"]), "--max-tokens", "6", "--greedy"});
-      EXPECT_EQ(fresh["ids"], turn["ids"]) << what << ", " << turn["prompt_ids"].size() << " tokens";
-    }
-  }
-
-  const TempFolder folder_;
-  const std::string model_ = folder_ / "model";
-};
 
 TEST_F(ChatCommand, ALineOfAPipeIsATurn) {
   const std::vector<Json> t = turns({"--greedy", "--system", "s"}, "a\nb \xF0\x9F\xA6\x99\r\nlast");
@@ -300,74 +229,6 @@ TEST_F(ChatCommand, CtrlCEndsTheAnswer) {
   const Outcome o = program.finish();
   EXPECT_EQ(o.status, 130) << "while it waits for a line, Ctrl-C ends the program";
   EXPECT_EQ(o.err, "vitrine: interrupted\n");
-}
-
-/// A template whose prompt begins a reasoning, if a variable does not turn it off, and which writes calls.
-constexpr const char* kThinking =
-    "{% for t in tools or [] %}T{{ t | tojson }}{% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n{% endif %}{{ m.content or '' }}"
-    "{% for c in m.tool_calls or [] %}~{\"name\": \"{{ c.function.name }}\", \"arguments\": "
-    "{{ c.function.arguments | tojson }}}^{% endfor %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking is defined and not enable_thinking %}"
-    "<think></think>{% else %}<think>\n{% endif %}{% endif %}";
-
-TEST_F(ChatCommand, AReasoningIsNotTheAnswer) {
-  write_file(model_ + "/chat_template.jinja", kThinking);
-  const Arguments number = {"--regex", "[0-9]{3}", "--seed", "2", "--thinking-budget", "4", "--max-tokens", "30"};
-  const std::string session = folder_ / "s.json";
-  Arguments with_session = number;
-  with_session.insert(with_session.end(), {"--session", session});
-  const Json turn = turns(with_session, "a\n").at(0);
-  const std::string content = turn["message"]["content"];
-  EXPECT_EQ(content.size(), 3U) << turn;
-  EXPECT_EQ(content.find_first_not_of("0123456789"), content.npos) << turn;
-  EXPECT_FALSE(turn["message"]["reasoning_content"].get<std::string>().empty());
-  EXPECT_EQ(turn["finish_reason"], "stop");
-  EXPECT_EQ(Json::parse(read_file(session))["messages"][1], turn["message"]);
-  EXPECT_EQ(output_of(chat(number), {.input = "a\n"}), content + "\n") << "from a pipe";
-
-  Arguments without = {"--regex", "[0-9]{3}", "--reasoning-effort", "none", "--max-tokens", "4"};
-  const Json off = turns(without, "a\n").at(0);
-  EXPECT_FALSE(off["message"].contains("reasoning_content"));
-  EXPECT_EQ(off["message"]["content"].get<std::string>().size(), 3U);
-  write_file(model_ + "/chat_template.jinja", kTemplate);
-  const Outcome o = run_program(chat(without), {.input = "a\n"});
-  EXPECT_NE(o.err.find("[reasoning_effort]"), o.err.npos) << o.err;
-}
-
-TEST_F(ChatCommand, CallsHaveTheArgumentsOfTheirTools) {
-  patch_config(model_, [](Json& config) { config["max_position_embeddings"] = 1024; });
-  write_file(model_ + "/chat_template.jinja", kThinking);
-  write_file(folder_ / "tools.json",
-             R"([{"type": "function", "function": {"name": "f", "description": "d", "parameters":
-      {"type": "object", "properties": {"n": {"enum": [12]}}, "required": ["n"], "additionalProperties": false}}}])");
-  write_file(folder_ / "history.json", R"([{"role": "user", "content": "a"}])");
-  const Arguments more = {"--messages",
-                          folder_ / "history.json",
-                          "--tools",
-                          folder_ / "tools.json",
-                          "--max-tokens",
-                          "99",
-                          "--reasoning-effort",
-                          "none",
-                          "--temperature",
-                          "1",
-                          "--regex",
-                          "x?",
-                          "--seed"};
-  int n_calls = 0;
-  for (int seed = 0; seed < 12; ++seed) {  // x, the mark of a call, or the end
-    Arguments all = chat(more);
-    all.insert(all.end(), {std::to_string(seed), "--json"});
-    const Json message = json_of(all)["message"];
-    EXPECT_LE(message["content"].get<std::string>().size(), 1U);
-    for (const Json& call : message.value("tool_calls", Json::array())) {
-      ++n_calls;
-      EXPECT_EQ(call["function"]["name"], "f");
-      EXPECT_EQ(Json::parse(call["function"]["arguments"].get<std::string>()), Json::parse(R"({"n": 12})"));
-    }
-  }
-  EXPECT_GT(n_calls, 0);
 }
 
 TEST_F(ChatCommand, ATerminalEditsLines) {
