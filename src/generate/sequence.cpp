@@ -266,9 +266,9 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   const std::span<const float> scores = scores_of(branch, allowed, logits, sampler, unpenalized);
   const DrawKey key{request_.seed, request_.sequence, result_.ids.size()};
   const SamplingConfig& sampling = unpenalized ? *unpenalized : request_.sampling;
-  const std::optional<std::int32_t> ends_reasoning = end_of_reasoning();
+  const std::vector<std::int32_t> ending = end_of_reasoning();
   const std::int32_t id =
-      ends_reasoning ? *ends_reasoning : sampler.sample(scores, branch.ids, sampling, key, result_.ids.size());
+      !ending.empty() ? ending.front() : sampler.sample(scores, branch.ids, sampling, key, result_.ids.size());
   if (request_.wants_score) {
     const auto own = static_cast<double>(logits[static_cast<std::size_t>(id)]);
     sum_ += own - log_normalizer(*context_.kernels, logits);
@@ -287,28 +287,40 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
     const bool is_whole = branch.answer && branch.answer->is_complete() && !request_.answer.is_open;
     finish(is_whole ? FinishReason::stop : FinishReason::length);
-  } else if (ends_reasoning) {
-    end_reasoning(branch);
+  } else if (!ending.empty()) {
+    end_reasoning(branch, std::span(ending).subspan(1));
   } else if (is_constrained) {
     take_forced(branch);
   }
 }
 
-std::optional<std::int32_t> Sequence::end_of_reasoning() const {
-  if (!reasoning_ || !reasoning_->is_spent()) return std::nullopt;
-  return request_.reasoning->end_ids.front();
+std::vector<std::int32_t> Sequence::end_of_reasoning() const {
+  if (!reasoning_ || !reasoning_->is_spent()) return {};
+  const ReasoningBudget& budget = *request_.reasoning;
+  if (tokenizer_->bytes(budget.end_ids.front()).empty()) return budget.end_ids;  // a token of its own
+  std::string last;  // the last bytes, fewer than the mark has
+  for (std::size_t i = result_.ids.size(); i > 0 && last.size() < budget.end.size(); --i) {
+    if (result_.ids[i - 1] < tokenizer_size()) last.insert(0, tokenizer_->bytes(result_.ids[i - 1]));
+  }
+  std::size_t n = std::min(last.size(), budget.end.size() - 1);
+  while (n > 0 && !last.ends_with(std::string_view(budget.end).substr(0, n))) --n;
+  if (n == 0) return budget.end_ids;
+  const std::string rest = budget.end.substr(n);
+  std::vector<std::int32_t> ids = tokenizer_->encode(rest, SpecialTokens::none);
+  std::string text;
+  for (const std::int32_t id : ids) text += tokenizer_->bytes(id);
+  return text == rest ? ids : budget.end_ids;
 }
 
 /// Adds the other tokens of what ends the reasoning: they are read in one pass.
-void Sequence::end_reasoning(Branch& branch) {
-  const std::vector<std::int32_t>& ids = request_.reasoning->end_ids;
-  for (std::size_t i = 1; i < ids.size() && std::ssize(result_.ids) + std::ssize(forced_) + 1 < request_.max_tokens;
-       ++i) {
-    Forced& own = forced_.emplace_back(Forced{{ids[i], 0, {}}});
+void Sequence::end_reasoning(Branch& branch, std::span<const std::int32_t> ids) {
+  for (const std::int32_t id : ids) {
+    if (std::ssize(result_.ids) + std::ssize(forced_) + 1 >= request_.max_tokens) break;
+    Forced& own = forced_.emplace_back(Forced{{id, 0, {}}});
     const AllowedTokens* const allowed = allowed_after(branch);
     if (allowed != nullptr && wants_logprobs()) own.allowed = *allowed;
-    branch.ids.push_back(ids[i]);
-    if (branch.answer) branch.answer->append(ids[i]);
+    branch.ids.push_back(id);
+    if (branch.answer) branch.answer->append(id);
   }
 }
 

@@ -116,9 +116,9 @@ class Sequence {
   void choose(Branch& branch, std::span<const float> logits, Sampler& sampler);
   void extend(Branch& branch, std::span<const float> logits, Sampler& sampler) const;
   void take_forced(Branch& branch);
-  /// The first token of what ends the reasoning, if it must end here.
-  std::optional<std::int32_t> end_of_reasoning() const;
-  void end_reasoning(Branch& branch);
+  /// The tokens that end the reasoning, if it must end here; of a mark that has begun, the rest. Else empty.
+  std::vector<std::int32_t> end_of_reasoning() const;
+  void end_reasoning(Branch& branch, std::span<const std::int32_t> ids);
   bool report_forced();
   void append_text(Branch& branch, std::int32_t id) const;
   void report_token(const TokenReport& token);

@@ -132,5 +132,16 @@ TEST_F(MixedRequests, HaveTheBitsTheyHaveAlone) {
   }
 }
 
+/// The budget is spent where the mark that ends the reasoning may have begun: only the rest of it is written.
+TEST_F(MixedRequests, AMarkThatHasBegunIsNotBegunAgain) {
+  const std::int32_t id = tokenizer_->encode("<", SpecialTokens::none).back();
+  const std::string fields = fmt::format(
+      R"("chat_template_kwargs": {{"think": true}}, "thinking_budget": 3, "max_tokens": 12, "logit_bias": {{"{}": 100}})",
+      id);
+  const std::pair<bool, std::string> body{true, fields};
+  const GenerateResult result = run({&body, 1}, 1, 1).front();
+  EXPECT_TRUE(result.text.starts_with("<<</think>")) << result.text;
+}
+
 }  // namespace
 }  // namespace vitrine::test
