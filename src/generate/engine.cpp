@@ -90,7 +90,11 @@ EngineStep Engine::step(std::int64_t budget) {
   feed_decoding(feed, pass);
   EngineStep step;
   step.decoded_tokens = feed.n_rows();
+  const std::size_t first_reading = feed.fed.size();
   feed_reading(feed, pass, budget);
+  for (std::size_t i = first_reading; i < feed.fed.size(); ++i) {
+    if (feed.fed[i].sequence->has_forced()) step.decoded_tokens += pass.segments[i].length;
+  }
   step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
   if (!feed.fed.empty()) forward(feed, pass);
 

@@ -90,7 +90,7 @@ struct SequenceStep {
 struct EngineStep {
   std::vector<SequenceStep> sequences;  ///< Those that have something to report, in the order of ids.
   std::int64_t prompt_tokens = 0;       ///< Number of rows of the forward from prompts and sources,
-  std::int64_t decoded_tokens = 0;      ///< and from tokens drawn earlier.
+  std::int64_t decoded_tokens = 0;      ///< and from tokens drawn earlier, or forced.
 };
 
 /// Not thread-safe: use it from one thread at a time.

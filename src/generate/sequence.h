@@ -39,6 +39,7 @@ class Sequence {
   /// Whether the next tokens to feed are more than the one that was chosen last: those of the prompt, or, after
   /// restart(), also earlier new ones.
   bool is_reading() const;
+  bool has_forced() const { return !forced_.empty(); }  ///< Tokens without a choice are among those to feed next.
   bool has_ended() const { return report.result || report.error; }
   std::span<Branch> branches() { return branches_; }
   AppliedAdapters adapters() const { return request_.adapters ? *request_.adapters : context_.adapters; }
