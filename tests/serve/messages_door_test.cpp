@@ -8,19 +8,6 @@ namespace {
 
 class MessagesDoor : public ServedModelTest {
  protected:
-  /// A template with a reasoning, calls and a switch.
-  void use_agents_template() {
-    ChatTemplates templates;
-    templates.by_name["default"] =
-        "{% for t in tools or [] %}T{{ t | tojson }}{% endfor %}{% for m in messages %}{{ m.role }} "
-        "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}"
-        "{% for c in m.tool_calls or [] %}<c>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
-        "{{ c.function.arguments | tojson }}}</c>{% endfor %};{% endfor %}"
-        "{% if add_generation_prompt %}assistant {% if enable_thinking is defined and not enable_thinking %}"
-        "<think></think>{% endif %}{% endif %}";
-    chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
-    ASSERT_TRUE(chat_->answers().calls) << chat_->answers().reason;
-  }
   static std::string body_of(const std::string& fields, const std::string& messages) {
     return R"({"max_tokens": 9, "messages": )" + messages + (fields.empty() ? "" : ", " + fields) + "}";
   }

@@ -11,20 +11,6 @@ namespace {
 
 class OllamaDoor : public ServedModelTest {
  protected:
-  /// A template with a reasoning, calls and a switch.
-  void use_agents_template() {
-    ChatTemplates templates;
-    templates.by_name["default"] =
-        "{% for t in tools or [] %}T{{ t | tojson }}{% endfor %}{% for m in messages %}{{ m.role }} "
-        "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}"
-        "{% for c in m.tool_calls or [] %}<c>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
-        "{{ c.function.arguments | tojson }}}</c>{% endfor %};{% endfor %}"
-        "{% if add_generation_prompt %}assistant {% if enable_thinking is defined and not enable_thinking %}"
-        "<think></think>{% endif %}{% endif %}";
-    chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
-    model_.templates = templates;
-    ASSERT_TRUE(chat_->answers().calls) << chat_->answers().reason;
-  }
   static std::string with(const std::string& first, const std::string& fields) {
     return "{" + first + (fields.empty() || first.empty() ? "" : ", ") + fields + "}";
   }

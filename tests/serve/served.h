@@ -35,6 +35,20 @@ class ServedModelTest : public testing::Test {
     model_.chat_stop_ids = {0, 7};
   }
 
+  /// A template with a reasoning, calls and a switch.
+  void use_agents_template() {
+    ChatTemplates templates;
+    templates.by_name["default"] =
+        "{% for t in tools or [] %}T{{ t | tojson }}{% endfor %}{% for m in messages %}{{ m.role }} "
+        "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}"
+        "{% for c in m.tool_calls or [] %}<c>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+        "{{ c.function.arguments | tojson }}}</c>{% endfor %};{% endfor %}"
+        "{% if add_generation_prompt %}assistant {% if enable_thinking is defined and not enable_thinking %}"
+        "<think></think>{% endif %}{% endif %}";
+    chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
+    model_.templates = templates;
+    ASSERT_TRUE(chat_->answers().calls) << chat_->answers().reason;
+  }
   std::vector<std::int32_t> ids_of(const std::string& text, SpecialTokens policy = SpecialTokens::apply) const {
     return tokenizer_->encode(text, policy);
   }
