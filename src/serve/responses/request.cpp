@@ -40,10 +40,6 @@ constexpr const char* kOfTheChat[] = {"model",
                                       "chat_template_kwargs",
                                       "reasoning_effort",
                                       "reasoning_format",
-                                      "thinking_budget",
-                                      "thinking_token_budget",
-                                      "thinking_budget_tokens",
-                                      "reasoning_budget_tokens",
                                       "truncate_prompt_tokens",
                                       "truncation_side"};
 
