@@ -26,6 +26,7 @@
 #include "generate/reasoning_budget.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
+#include "generate/text_limits.h"
 #include "pass/segment_taps.h"
 
 namespace vitrine {
@@ -49,9 +50,14 @@ struct GenerateRequest {
   std::vector<std::int32_t> shown{};      ///< or only these.
   int n_logprobs = 0;                     ///< Log-probabilities to report for each token; 0: none.
   bool wants_logprobs = false;            ///< Reports each token's own log-probability even if n_logprobs is 0.
-  bool wants_prompt_logprobs = false;     ///< Also reports those of the prompt's tokens, except the first.
-  std::int64_t first_prompt_logprob = 0;  ///< Only of tokens after this position.
-  bool prompt_logprobs_in_steps = false;  ///< As they are computed: the result has none.
+  std::vector<std::int32_t> logprob_ids;  ///< If any, their log-probabilities instead of those of the likeliest tokens.
+  /// Log-probabilities of new tokens are those with which they were drawn, of Sampler::drawn_from(). A token without a
+  /// choice has 0.
+  bool wants_sampled_logprobs = false;
+  bool wants_prompt_logprobs = false;      ///< Also reports those of the prompt's tokens, except the first.
+  std::optional<int> n_prompt_logprobs{};  ///< As many more with each; else n_logprobs.
+  std::int64_t first_prompt_logprob = 0;   ///< Only of tokens after this position.
+  bool prompt_logprobs_in_steps = false;   ///< As they are computed: the result has none.
   /// Receives the rows of ln_final.hook_out of the prompt from `position` on, ascending, during step(). max_tokens must
   /// be 0. Such a sequence has no logits.
   std::function<void(std::int64_t position, const Tensor& rows)> receive_hidden;
@@ -65,6 +71,7 @@ struct GenerateRequest {
   std::shared_ptr<KvCache> cache;
   bool continues_cache = false;  ///< The prompt comes after the tokens of the cache, which are not among its ids.
   OutputRules rules;
+  TextLimits limits{};
   AnswerConstraint answer{};                      ///< It needs a tokenizer,
   std::shared_ptr<const BannedStrings> banned{};  ///< and so do these,
   std::optional<ReasoningBudget> reasoning{};     ///< and this, which beams do not follow.

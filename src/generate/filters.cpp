@@ -6,6 +6,11 @@
 namespace vitrine {
 namespace {
 
+/// The number of candidates that a filter leaves at least.
+std::size_t least_of(const SamplingConfig& config, const Ranking& ranking) {
+  return std::min(ranking.size(), static_cast<std::size_t>(std::max(config.min_keep, 1)));
+}
+
 void keep_top_k(const SamplingConfig& config, Ranking& ranking) {
   if (config.top_k > 0) ranking.keep(static_cast<std::size_t>(config.top_k));
 }
@@ -15,17 +20,18 @@ void keep_top_p(const SamplingConfig& config, Ranking& ranking) {
   const double enough = config.top_p * ranking.total();
   double sum = 0;
   std::size_t n = 0;
-  while (n < ranking.size() && sum < enough) sum += ranking.weight(n++);
-  if (n == 0) return ranking.keep(1);  // top_p is 0
+  const std::size_t least = least_of(config, ranking);  // also if top_p is 0
+  while (n < least || (n < ranking.size() && sum < enough)) sum += ranking.weight(n++);
   ranking.keep(n, sum);
 }
 
 void keep_min_p(const SamplingConfig& config, Ranking& ranking) {
   if (config.min_p == 0) return;
-  const double least = config.min_p * ranking.weight(0);  // typical_p may have removed the most likely token
+  const double lowest = config.min_p * ranking.weight(0);  // typical_p may have removed the most likely token
+  const std::size_t least = least_of(config, ranking);
   double sum = 0;
   std::size_t n = 0;
-  for (; n < ranking.size() && ranking.weight(n) >= least; ++n) sum += ranking.weight(n);
+  for (; n < ranking.size() && (n < least || ranking.weight(n) >= lowest); ++n) sum += ranking.weight(n);
   ranking.keep(n, sum);
 }
 
@@ -53,11 +59,12 @@ void keep_typical_p(const SamplingConfig& config, Ranking& ranking) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
   const double enough = config.typical_p * ranking.total();
+  const std::size_t least = least_of(config, ranking);
   double sum = 0;
   std::size_t last = 0;  // the first at which the sum is enough
   for (; last + 1 < order.size(); ++last) {
     sum += ranking.weight(order[last]);
-    if (sum >= enough) break;
+    if (sum >= enough && last + 1 >= least) break;
   }
   const double farthest = distance(order[last]);
   ranking.keep_if([&](std::size_t i) { return distance(i) <= farthest; });
@@ -96,7 +103,7 @@ void keep_xtc(const SamplingConfig& config, Ranking& ranking) {
   if (ranking.chance() > config.xtc_probability) return;
   std::size_t n = 0;
   while (n < ranking.size() && ranking.weight(n) / ranking.total() >= config.xtc_threshold) ++n;
-  if (n < 2) return;
+  if (n < 2 || ranking.size() - (n - 1) < least_of(config, ranking)) return;
   ranking.keep_if([n](std::size_t i) { return i + 1 >= n; });
 }
 

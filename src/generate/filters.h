@@ -93,6 +93,13 @@ class Ranking {
     weights_.clear();
     total_.reset();
   }
+  /// Leaves one token, whether it was a candidate or not.
+  void keep_only(std::int32_t id) {
+    all_ = {{largest_, id}};
+    n_sorted_ = 1;
+    weights_.clear();
+    total_.reset();
+  }
   void sort() { sort_to(all_.size()); }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "generate/dry.h"
+#include "generate/infill_choice.h"
 
 namespace vitrine {
 namespace {
@@ -230,13 +231,18 @@ SamplingChoice choose_sampling(const GenerateOptions& caller, const RequestDefau
 SamplerTexts sampler_texts_of(const RequestDefaults& model, const GenerateOptions& caller) {
   SamplerTexts texts;
   const bool has_breakers = choose_sampling(caller, model).config.dry_multiplier != 0;
-  if (!has_breakers && caller.banned_strings.empty()) return texts;
+  if (!has_breakers && caller.banned_strings.empty() && !caller.infill) return texts;
   if (model.constraints == nullptr) {
+    if (caller.infill) throw BadInput("infill", "it needs a tokenizer");
     if (caller.banned_strings.empty() && caller.dry_sequence_breakers.empty()) return texts;
     throw BadInput(caller.banned_strings.empty() ? "dry_sequence_breakers" : "banned_strings", "they need a tokenizer");
   }
   if (!caller.banned_strings.empty()) {
     texts.banned = std::make_shared<const BannedStrings>(caller.banned_strings, model.constraints->vocabulary());
+  }
+  const std::vector<std::int32_t> stop_ids = caller.stop_ids.value_or(stop_ids_of(model, true));
+  if (caller.infill && !stop_ids.empty()) {
+    texts.infill = std::make_shared<const InfillChoice>(model.constraints->vocabulary(), stop_ids);
   }
   if (!has_breakers) return texts;
   const std::vector<std::string> usual = {"\n", ":", "\"", "*"};
@@ -261,11 +267,13 @@ GenerateRequest make_request(const RequestDefaults& model, std::vector<std::int3
   request.stop_strings = caller.stop;
   request.stop_strings.insert(request.stop_strings.end(), model.search.stop_strings.begin(),
                               model.search.stop_strings.end());
+  request.limits = {caller.n_indent.value_or(0), caller.t_max_predict_ms.value_or(0)};
   request.n_logprobs = caller.n_logprobs.value_or(0);
   request.sampling.validate();
   request.answer = answer_of(model, caller);
   const SamplerTexts of_sampler = texts != nullptr ? *texts : sampler_texts_of(model, caller);
   request.sampling.dry_breakers = of_sampler.dry_breakers;
+  request.sampling.infill = of_sampler.infill;
   request.banned = of_sampler.banned;
   request.wants_score = model.has_encoder || request.beam.n_beams > 1;
   return request;

@@ -43,6 +43,7 @@ std::int32_t start_id(const RequestDefaults& model);
 struct SamplerTexts {
   std::shared_ptr<const DryBreakers> dry_breakers{};  ///< Null if DRY is off.
   std::shared_ptr<const BannedStrings> banned{};      ///< Null if there are none.
+  std::shared_ptr<const InfillChoice> infill{};       ///< Null without this step.
 };
 /// Throws BadInput for texts without a tokenizer, and for too many of them.
 SamplerTexts sampler_texts_of(const RequestDefaults& model, const GenerateOptions& caller);

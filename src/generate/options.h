@@ -20,6 +20,7 @@
 namespace vitrine {
 
 class DryBreakers;
+class InfillChoice;
 
 /// How a text is generated. What is absent is the checkpoint's choice (generation_config.json), else the default.
 struct GenerateOptions {
@@ -42,13 +43,16 @@ struct GenerateOptions {
   std::optional<double> top_p{}, min_p{}, typical_p{}, epsilon_cutoff{}, eta_cutoff{}, repeat_penalty{},
       frequency_penalty{}, presence_penalty{};
   std::optional<int> repeat_last_n{};
-  std::optional<double> dry_multiplier{}, dry_base{}, xtc_probability{}, xtc_threshold{}, top_n_sigma{};
-  std::optional<int> dry_allowed_length{}, dry_penalty_last_n{};
+  std::optional<double> dry_multiplier{}, dry_base{}, xtc_probability{}, xtc_threshold{}, top_n_sigma{},
+      dynatemp_range{}, dynatemp_exponent{};
+  std::optional<int> dry_allowed_length{}, dry_penalty_last_n{}, min_keep{};
   std::vector<std::string> dry_sequence_breakers{};  ///< Empty: a line feed, ":", a quote and "*".
   std::vector<std::string> banned_strings{};         ///< No answer contains one of these; at most 64.
+  bool infill = false;                               ///< The sampler has llama-server's step "infill".
   bool greedy = false;                               ///< As a temperature of 0.
   std::vector<std::string> stop{};                   ///< The text ends before the first occurrence of any of these.
   std::optional<int> n_logprobs{};                   ///< Log-probabilities to report for each token; 0: none.
+  std::optional<std::int64_t> n_indent{}, t_max_predict_ms{};  ///< These are members of TextLimits.
   /// Ids that end the text; absent: those of the checkpoint and of its tokenizer.
   std::optional<std::vector<std::int32_t>> stop_ids{};
   std::optional<std::int64_t> chunk{};  ///< The prompt is read in passes of so many tokens; absent: 256.
@@ -83,7 +87,9 @@ struct GenerateOptions {
 ///      logit - n * frequency_penalty - presence_penalty (OpenAI's formula);
 ///   4. DRY: logit - dry_multiplier · dry_base^(n - dry_allowed_length) for a token that would continue a repetition of
 ///      n ≥ dry_allowed_length tokens (generate/dry.h);
-///   5. temperature: logit / temperature;
+///   5. temperature: logit / temperature; with dynatemp_range it is low where few tokens are likely: from temperature −
+///      range, at least 0, to temperature + range, by (entropy / ln n)^dynatemp_exponent of the n tokens' probabilities
+///      at temperature 1 (llama.cpp's formula);
 ///   6. top-nσ: keeps the tokens whose logit before temperature is at least the largest one less n standard deviations;
 ///   7. top-k: of these, keeps the k most likely tokens;
 ///   8. typical: of these, keeps the smallest set of tokens, those whose −log p is nearest to its mean, the entropy,
@@ -95,6 +101,7 @@ struct GenerateOptions {
 ///      Sampling as Language Model Desmoothing", 2022); 11 and 12 always keep the most likely token;
 ///  13. XTC: with the probability xtc_probability, removes all tokens with a probability of at least xtc_threshold but
 ///      the least likely of them;
+///      8, 9, 10 and 13 leave at least min_keep tokens, if they got as many;
 ///  14. draws one of the remaining tokens, in proportion to its probability.
 /// Candidates are ordered by (penalized logit descending, id ascending); every filter and every sum uses this order.
 /// Probabilities are computed in double precision. A token with a logit of -inf is never chosen. At temperature 0, the
@@ -115,12 +122,16 @@ struct SamplingConfig {
   double dry_multiplier = 0;     ///< 0 is off
   double dry_base = 1.75;
   int dry_allowed_length = 2;
-  int dry_penalty_last_n = -1;                                ///< DRY sees so many last tokens; -1: all; 0 is off
-  double xtc_probability = 0;                                 ///< 0 is off
-  double xtc_threshold = 0.1;                                 ///< above 0.5: off
-  double top_n_sigma = 0;                                     ///< 0 and below are off
+  int dry_penalty_last_n = -1;  ///< DRY sees so many last tokens; -1: all; 0 is off
+  double xtc_probability = 0;   ///< 0 is off
+  double xtc_threshold = 0.1;   ///< above 0.5: off
+  double top_n_sigma = 0;       ///< 0 and below are off
+  double dynatemp_range = 0;    ///< 0 is off
+  double dynatemp_exponent = 1;
+  int min_keep = 0;                                           ///< At least so many tokens remain; 0 and 1: one.
   std::vector<std::pair<std::int32_t, double>> logit_bias{};  ///< ids and finite summands
   std::shared_ptr<const DryBreakers> dry_breakers{};          ///< Null: a repetition has no breakers.
+  std::shared_ptr<const InfillChoice> infill{};               ///< The last filter (generate/infill_choice.h), if any.
 
   bool changes_logits() const {
     return dry_multiplier != 0 || repeat_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0 ||

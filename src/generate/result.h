@@ -19,6 +19,7 @@ struct TokenReport {
   std::int32_t id = 0;
   double logprob = 0;             ///< Natural logarithm.
   std::vector<TokenLogprob> top;  ///< The n_logprobs most likely tokens.
+  std::int64_t rank = 0;          ///< Of a token of the prompt: 1 for the most likely one; else 0.
   /// Under a constraint: the probability, in the same distribution, of all tokens that it excluded here.
   std::optional<double> removed{};
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "generate/dry.h"
 #include "generate/each_exp.h"
 #include "generate/filters.h"
+#include "generate/infill_choice.h"
 
 namespace vitrine {
 namespace {
@@ -33,6 +35,27 @@ std::size_t index_of_id(std::int32_t id, std::size_t vocab_size, std::string_vie
     throw BadInput("sampler", "expected ids from 0 to {} in the {}, got {}", vocab_size - 1, where, id);
   }
   return static_cast<std::size_t>(id);
+}
+
+/// The temperature that a config has for these scores. Sums are in the order of ids.
+double temperature_of(const SamplingConfig& config, const std::vector<double>& scores) {
+  if (config.dynatemp_range == 0) return config.temperature;
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  double sum = 0, weighted = 0, n = 0;
+  for (const double score : scores) {
+    const double below = score - largest;
+    if (std::isinf(below)) continue;
+    n += 1;
+    sum += math::exp(below);
+    weighted += math::exp(below) * below;
+  }
+  const double lowest = std::max(0.0, config.temperature - config.dynatemp_range);
+  const double highest = config.temperature + config.dynatemp_range;
+  const double entropy = math::log(sum) - weighted / sum;
+  const double part = n > 1 ? std::clamp(entropy / math::log(n), 0.0, 1.0) : 0;
+  constexpr double kLowest = 1e-9;  // nearly greedy, yet a divisor
+  const double power = part > 0 ? math::pow(part, config.dynatemp_exponent) : config.dynatemp_exponent == 0 ? 1 : 0;
+  return std::max(kLowest, lowest + (highest - lowest) * power);
 }
 
 }  // namespace
@@ -105,6 +128,7 @@ struct Sampler::Scratch {
   std::vector<float> scores;
   ChangedLogits changed;
   Ranking ranking;
+  std::optional<std::int32_t> taken;  // the most likely token, without a draw
 };
 
 Sampler::Sampler() : scratch_(std::make_unique<Scratch>()) {}
@@ -120,15 +144,19 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
                              const SamplingConfig& config, const DrawKey& key, std::size_t n_generated) {
   const double largest = checked_max(logits);
   if (config.temperature == 0 && !config.changes_logits()) {
-    return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
+    const auto first = std::find(logits.begin(), logits.end(), largest);
+    return *(scratch_->taken = static_cast<std::int32_t>(first - logits.begin()));
   }
   const std::vector<double>& scores = scratch_->changed.of(logits, history, n_generated, config);
   if (config.temperature == 0) {
-    return static_cast<std::int32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+    const auto first = std::max_element(scores.begin(), scores.end());
+    return *(scratch_->taken = static_cast<std::int32_t>(first - scores.begin()));
   }
+  scratch_->taken.reset();
   Ranking& ranking = scratch_->ranking;
-  ranking.fill(scores, config.temperature, uniform(key.seed, key.sequence, key.step, 1));
+  ranking.fill(scores, temperature_of(config, scores), uniform(key.seed, key.sequence, key.step, 1));
   for (const Filter& filter : filters()) filter.keep(config, ranking);
+  if (config.infill != nullptr) config.infill->keep(ranking);
   const double target = uniform(key.seed, key.sequence, key.step) * ranking.total();
   double sum = 0;
   std::int32_t last = 0;
@@ -140,6 +168,21 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::span<const std:
     if (sum > target) break;
   }
   return last;  // if the target is not reached, then because the total was rounded in another order
+}
+
+std::vector<TokenLogprob> Sampler::drawn_from(int n, std::int32_t id) {
+  if (scratch_->taken) return {{*scratch_->taken, 0}};
+  Ranking& ranking = scratch_->ranking;
+  std::vector<TokenLogprob> tokens;
+  bool has_id = false;
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    const bool is_first = i < static_cast<std::size_t>(n);
+    if (!is_first && has_id) break;
+    if (!is_first && ranking[i].id != id) continue;
+    tokens.push_back({ranking[i].id, math::log(ranking.weight(i) / ranking.total())});
+    has_id = has_id || ranking[i].id == id;
+  }
+  return tokens;
 }
 
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
@@ -156,7 +199,8 @@ std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::spa
   constexpr std::size_t kNoneGenerated = 0;  // a funnel shows the first token after a prompt
   ChangedLogits changed;
   Ranking ranking;
-  ranking.fill(changed.of(logits, history, kNoneGenerated, config), config.temperature, 0);  // XTC takes place
+  const std::vector<double>& scores = changed.of(logits, history, kNoneGenerated, config);
+  ranking.fill(scores, temperature_of(config, scores), 0);  // XTC takes place
   ranking.sort();
   std::vector<FunnelToken> tokens;
   tokens.reserve(ranking.size());

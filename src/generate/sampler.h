@@ -31,6 +31,11 @@ inline std::span<const std::int32_t> penalized(std::span<const std::int32_t> ids
 std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, const SamplingConfig& config,
                     const DrawKey& key, std::size_t n_generated = 0);
 
+struct TokenLogprob {
+  std::int32_t id = 0;
+  double logprob = 0;  ///< natural logarithm; -inf for a logit of -inf
+};
+
 /// The same for valid configs, one token after another: it keeps the memory of the steps, some 24 bytes for each id of
 /// the vocabulary.
 class Sampler {
@@ -41,6 +46,10 @@ class Sampler {
 
   std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history,
                       const SamplingConfig& config, const DrawKey& key, std::size_t n_generated = 0);
+  /// The `n` most likely of the tokens from which the last call of sample() drew, most likely first, with the
+  /// logarithms of the probabilities that they had; at temperature 0 only the one that it took. If `id` is not among
+  /// the first n, it comes after them, if it could be drawn.
+  std::vector<TokenLogprob> drawn_from(int n, std::int32_t id);
   /// Memory for a score of each id, which the caller may use until the next call.
   std::span<float> scores(std::size_t vocab_size);
 
@@ -62,11 +71,6 @@ struct FunnelToken {
 /// temperature of 0, at which nothing is drawn.
 std::vector<FunnelToken> sampling_funnel(std::span<const float> logits, std::span<const std::int32_t> history,
                                          const SamplingConfig& config);
-
-struct TokenLogprob {
-  std::int32_t id = 0;
-  double logprob = 0;  ///< natural logarithm; -inf for a logit of -inf
-};
 
 /// The `n` most likely tokens (all if n > vocab_size), most likely first, equal ones in ascending order of ids, by
 /// log-softmax of the raw logits. Sums are computed in double precision, in the order of ids. Throws BadInput for n < 0

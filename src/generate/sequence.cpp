@@ -1,6 +1,7 @@
 #include "generate/sequence.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -100,7 +101,8 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
     : context_(context),
       request_(std::move(request)),
       tokenizer_(context.tokenizer != nullptr ? &context.tokenizer->target() : nullptr),
-      text_(request_.stop_strings, request_.shows_stop, tokenizer_ != nullptr && tokenizer_->cleans_up()) {
+      text_(request_.stop_strings, request_.shows_stop, tokenizer_ != nullptr && tokenizer_->cleans_up(),
+            request_.limits.n_indent) {
   check(context, request_);
   branches_.push_back(first_branch());
   if (request_.answer.constraint != nullptr) branches_.front().answer.emplace(request_.answer);
@@ -147,9 +149,29 @@ TextSoFar Sequence::text_of(const Branch& branch) const {
 
 TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed) const {
   if (!wants_logprobs()) return {id, 0, {}};
-  TokenReport own{id, logprob(logits, id), top_logprobs(logits, request_.n_logprobs)};
+  TokenReport own{id, logprob(logits, id), {}};
+  if (request_.logprob_ids.empty()) own.top = top_logprobs(logits, request_.n_logprobs);
+  for (const std::int32_t each : request_.logprob_ids) own.top.push_back({each, logprob(logits, each)});
   if (allowed != nullptr) own.removed = removed_probability(*allowed, logits);
   return own;
+}
+
+/// The report of a token that the sampler has drawn.
+TokenReport Sequence::report_drawn(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed,
+                                   Sampler& sampler) const {
+  if (!request_.wants_sampled_logprobs) return report_of(id, logits, allowed);
+  TokenReport own{id, -std::numeric_limits<double>::infinity(), sampler.drawn_from(request_.n_logprobs, id)};
+  for (const TokenLogprob& each : own.top) {
+    if (each.id == id) own.logprob = each.logprob;
+  }
+  own.top.resize(std::min(own.top.size(), static_cast<std::size_t>(request_.n_logprobs)));
+  return own;
+}
+
+/// Whether a limit ends the text after its last token.
+bool Sequence::is_over() {
+  const bool is_late = clock_.is_over(request_.limits) && result_.text.find('\n') != std::string::npos;
+  return is_late || (request_.limits.repetition && request_.limits.repetition->is_reached(result_.ids));
 }
 
 /// Throws BadInput if there are too few tokens for any answer.
@@ -185,12 +207,15 @@ void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> 
   if (!forced_.empty()) {
     if (position < n_before) return;
     Forced& own = forced_[static_cast<std::size_t>(position - n_before)];
+    if (request_.wants_sampled_logprobs) return;  // 0
     own.token = report_of(own.token.id, logits, own.allowed ? &*own.allowed : nullptr);
     return;
   }
   if (!request_.wants_prompt_logprobs || position < request_.first_prompt_logprob) return;
-  result_.prompt_logprobs[static_cast<std::size_t>(position - request_.first_prompt_logprob)] =
-      report_of(request_.prompt[static_cast<std::size_t>(position + 1)], logits);
+  TokenReport& own = result_.prompt_logprobs[static_cast<std::size_t>(position - request_.first_prompt_logprob)];
+  const std::int32_t id = request_.prompt[static_cast<std::size_t>(position + 1)];
+  const int n_top = std::max(request_.n_prompt_logprobs.value_or(0), request_.n_logprobs);
+  own = {id, logprob(logits, id), top_logprobs(logits, n_top), rank_of(logits, id) + 1};
 }
 
 void Sequence::report_prompt() {
@@ -274,11 +299,12 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
     sum_ += own - log_normalizer(*context_.kernels, logits);
   }
   if (std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end()) {
-    result_.stop_token = report_of(id, logits, allowed);
+    result_.stop_token = report_drawn(id, logits, allowed, sampler);
     if (request_.shows_stop) show_token(id);
     return finish(FinishReason::stop);
   }
-  report_token(report_of(id, logits, allowed));
+  const bool is_drawn = ending.empty();
+  report_token(is_drawn ? report_drawn(id, logits, allowed, sampler) : report_of(id, logits, allowed));
   branch.ids.push_back(id);
   if (is_constrained) branch.answer->append(id);
   append_text(branch, id);
@@ -287,6 +313,8 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
     const bool is_whole = branch.answer && branch.answer->is_complete() && !request_.answer.is_open;
     finish(is_whole ? FinishReason::stop : FinishReason::length);
+  } else if (is_over()) {
+    finish(FinishReason::stop);
   } else if (!ending.empty()) {
     end_reasoning(branch, std::span(ending).subspan(1));
   } else if (is_constrained) {

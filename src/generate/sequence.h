@@ -109,6 +109,9 @@ class Sequence {
   std::string text_of(std::span<const std::int32_t> ids) const;
   bool wants_logprobs() const { return request_.wants_logprobs || request_.n_logprobs > 0; }
   TokenReport report_of(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed = nullptr) const;
+  TokenReport report_drawn(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed,
+                           Sampler& sampler) const;
+  bool is_over();
   void check_answer() const;
   bool is_forced(const Branch& branch) const;
   const AllowedTokens* allowed_after(Branch& branch) const;
@@ -141,6 +144,7 @@ class Sequence {
   std::optional<std::int32_t> before_text_;  // the token before the first one of the text
   std::optional<Detokenizer> detokenizer_;
   TextStream text_;
+  TextClock clock_;
   /// Tokens after the last one drawn, which had no choice. They are reported with the next one that is drawn, after
   /// their rows have been read.
   struct Forced {

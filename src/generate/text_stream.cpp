@@ -15,8 +15,8 @@ struct TextStream::Hit {
   std::size_t end = begin;            // of the text
 };
 
-TextStream::TextStream(std::vector<std::string> stops, bool keeps_stop, bool cleans_up)
-    : stops_(std::move(stops)), keeps_stop_(keeps_stop) {
+TextStream::TextStream(std::vector<std::string> stops, bool keeps_stop, bool cleans_up, std::int64_t n_indent)
+    : stops_(std::move(stops)), keeps_stop_(keeps_stop), n_indent_(n_indent) {
   if (cleans_up) cleanup_.emplace();
   for (const std::string& stop : stops_) {
     if (stop.empty()) throw BadInput("stop", "expected a stop string of at least one byte, got an empty one");
@@ -52,10 +52,22 @@ std::string TextStream::flush() {
   return text;
 }
 
+/// The same for a line that begins after the byte at `begin`.
+std::optional<TextStream::Hit> TextStream::hit_at_line(std::size_t begin, bool at_end) const {
+  static const std::string line_feed = "\n";
+  if (n_indent_ == 0 || held_[begin] != line_feed.front()) return std::nullopt;
+  const std::size_t first = std::min(held_.find_first_not_of(" \t", begin + 1), held_.size());
+  const std::size_t n_blanks = first - begin - 1;
+  if (n_blanks >= static_cast<std::size_t>(n_indent_)) return std::nullopt;
+  if (first < held_.size()) return Hit{begin, &line_feed, begin};
+  return at_end ? std::nullopt : std::optional(Hit{begin});
+}
+
 /// `at_end`: no more text follows, so only complete stop strings count.
 TextStream::Hit TextStream::first_hit(bool at_end) const {
   const std::string_view held = held_;
-  for (std::size_t begin = 0; begin < held.size() && !stops_.empty(); ++begin) {
+  for (std::size_t begin = 0; begin < held.size() && (!stops_.empty() || n_indent_ > 0); ++begin) {
+    if (const auto hit = hit_at_line(begin, at_end)) return *hit;
     const std::string_view rest = held.substr(begin);
     const auto complete = [&](const std::string& stop) { return rest.starts_with(stop); };
     const auto partial = [&](const std::string& stop) { return std::string_view(stop).starts_with(rest); };

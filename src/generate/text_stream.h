@@ -1,6 +1,7 @@
 // Converts the bytes of tokens to text that can be shown: whole characters, up to a stop string.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,8 +18,10 @@ namespace vitrine {
 /// spaces that clean_up_spaces() removes.
 class TextStream {
  public:
-  /// `keeps_stop`: the stop string is part of the text. Throws BadInput for an empty stop string.
-  explicit TextStream(std::vector<std::string> stops = {}, bool keeps_stop = false, bool cleans_up = false);
+  /// `keeps_stop`: the stop string is part of the text. `n_indent`: a line feed after which a line begins with fewer
+  /// blanks and tabs is a stop string that is not kept; 0: none is. Throws BadInput for an empty stop string.
+  explicit TextStream(std::vector<std::string> stops = {}, bool keeps_stop = false, bool cleans_up = false,
+                      std::int64_t n_indent = 0);
 
   /// Adds bytes and returns the text that can be shown now. After a stop string, all further bytes are dropped.
   std::string push(std::string_view bytes);
@@ -36,11 +39,13 @@ class TextStream {
   struct Hit;
   std::string add(std::string_view bytes);
   Hit first_hit(bool at_end) const;
+  std::optional<Hit> hit_at_line(std::size_t begin, bool at_end) const;
   std::string take(std::size_t count);
 
   std::vector<std::string> stops_;
   std::optional<SpaceCleanup> cleanup_;
   bool keeps_stop_;
+  std::int64_t n_indent_;
   std::string held_;  // begins with a character or an invalid byte
   std::optional<std::string> stop_;
 };

@@ -116,12 +116,16 @@ void CompletionReply::count_cached(std::size_t sequence, const GenerateResult& r
 Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
   const auto previous = request_.echoes ? std::nullopt : std::optional(prompt.ids.back());
   const Tokenizer* const tokenizer = request_.names_ids ? nullptr : model_.tokenizer;
-  return {request_.is_chat, request_.given.n_logprobs.value_or(0), TokenTexts(tokenizer, previous)};
+  return {request_.is_chat, request_.n_logprobs(), TokenTexts(tokenizer, previous), request_.logprobs.are_sampled};
 }
 
 void CompletionReply::add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const {
   logprobs.add_first(prompt.ids.front());
   for (const TokenReport& token : result.prompt_logprobs) logprobs.add(token);
+}
+
+Json CompletionReply::prompt_logprobs_of(const GenerateResult& result) const {
+  return prompt_logprobs_json(result.prompt_logprobs, *request_.logprobs.n_of_prompt, model_.tokenizer);
 }
 
 /// What a choice begins with: the prompt as text, or in a chat the message that it continues.
@@ -179,6 +183,9 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
       if (request_.returns_ids) choice["token_ids"] = result.ids;
       choices.push_back(std::move(choice));
       if (request_.returns_ids && !request_.is_chat) choices.back()["prompt_token_ids"] = prompt.ids;
+      if (request_.logprobs.n_of_prompt && !request_.is_chat) {
+        choices.back()["prompt_logprobs"] = prompt_logprobs_of(result);
+      }
     }
   }
   Json whole = {{"id", id_},
@@ -189,6 +196,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
                 {"usage", usage_.to_json()}};
   if (request_.returns_ids && request_.is_chat) whole["prompt_token_ids"] = request_.prompts.front().ids;
   if (request_.returns_prompt) whole["prompt_text"] = *request_.prompts.front().text;
+  if (request_.logprobs.n_of_prompt && request_.is_chat) whole["prompt_logprobs"] = prompt_logprobs_of(results.front());
   return whole;
 }
 

@@ -19,8 +19,9 @@ namespace vitrine {
 namespace {
 
 constexpr int kMaxLogprobs = 20;
+constexpr std::size_t kMaxLogprobIds = 1024;
 constexpr int kMaxChoices = 128;  // OpenAI's
-constexpr std::size_t kMaxStops = 16;
+constexpr std::size_t kMaxStops = 1024;
 constexpr std::size_t kMaxBiases = 2048;
 constexpr std::size_t kMaxBadWords = 256, kMaxWordTokens = 64;
 constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's, of a completion
@@ -196,6 +197,26 @@ void read_choices(RequestFields& fields, CompletionRequest& request) {
   }
 }
 
+/// vLLM's `repetition_detection`; without a largest size it is off.
+std::optional<RepetitionLimit> read_repetition(RequestFields& fields) {
+  const Json* const value = fields.find("repetition_detection");
+  if (value == nullptr) return std::nullopt;
+  constexpr std::int64_t kLongest = 1 << 16;
+  RequestFields own = fields.of(*value, "repetition_detection");
+  RepetitionLimit limit;
+  limit.max_size = own.whole<std::int64_t>("max_pattern_size", 0, kLongest).value_or(0);
+  limit.min_size = std::max<std::int64_t>(1, own.whole<std::int64_t>("min_pattern_size", 0, kLongest).value_or(0));
+  const auto count = own.whole<std::int64_t>("min_count", 0, kLongest);
+  own.finish();
+  if (limit.max_size == 0) return std::nullopt;
+  if (limit.min_size > limit.max_size || count.value_or(0) < 2) {
+    throw RequestError(kInvalid, "repetition_detection",
+                       "expected min_pattern_size <= max_pattern_size and a min_count of at least 2");
+  }
+  limit.min_count = *count;
+  return limit;
+}
+
 /// The fields that both kinds of requests have. `max_tokens`: without the field, and without a choice of the
 /// checkpoint.
 void read_options(const ServedModel& model, std::string_view body, RequestFields& fields, std::uint64_t seed,
@@ -225,6 +246,7 @@ void read_options(const ServedModel& model, std::string_view body, RequestFields
   read_streaming(fields, request);
   read_silence(fields, request);
   read_choices(fields, request);
+  request.repetition = read_repetition(fields);
   read_constraint(body, fields, request.given);
   compile_constraint(model, request.given);
   request.texts = sampler_texts_of(model.defaults, request.given);
@@ -237,11 +259,33 @@ std::int64_t longest_prompt(const ServedModel& model, const CompletionRequest& r
   return n_new < model.max_seq_len ? model.max_seq_len - n_new : model.max_seq_len;
 }
 
+/// The log-probabilities that a request of vLLM's or llama-server's clients wants.
+void read_logprob_wishes(const ServedModel& model, RequestFields& fields, CompletionRequest& request) {
+  LogprobWishes& wishes = request.logprobs;
+  wishes.n_of_prompt = fields.whole<int>("prompt_logprobs", 0, kMaxLogprobs);
+  if (wishes.n_of_prompt && request.streams) {
+    throw RequestError(kInvalid, "prompt_logprobs", "expected no \"stream\" with it");
+  }
+  if (const Json* const ids = fields.find("logprob_token_ids")) {
+    wishes.ids = read_ids(*ids, "logprob_token_ids", model.vocab_size);
+    if (wishes.ids.size() > kMaxLogprobIds) {
+      throw RequestError(kInvalid, "logprob_token_ids", "expected at most {} ids, got {}", kMaxLogprobIds,
+                         wishes.ids.size());
+    }
+  }
+  request.reports_logprobs = request.reports_logprobs || !wishes.ids.empty();
+  wishes.are_sampled = fields.flag("post_sampling_probs").value_or(false);
+  if (wishes.are_sampled && !wishes.ids.empty()) {
+    throw RequestError(kInvalid, "logprob_token_ids", "expected no \"post_sampling_probs\" with it");
+  }
+}
+
 /// The number of alternatives of each token, by OpenAI's names or by llama-server's, which reports them if it is not 0.
-void read_logprobs(RequestFields& fields, std::optional<int> n, CompletionRequest& request) {
+void read_logprobs(const ServedModel& model, RequestFields& fields, std::optional<int> n, CompletionRequest& request) {
   const int probs = fields.whole<int>("n_probs", 0, kMaxLogprobs).value_or(0);
   request.given.n_logprobs = probs > 0 ? probs : n;
   request.reports_logprobs = request.reports_logprobs || probs > 0;
+  read_logprob_wishes(model, fields, request);
 }
 
 /// llama-server's `reasoning_format`: whether the reasoning stays in the content.
@@ -279,7 +323,11 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   request.owner = cache_salt;
   request.sequence = number % static_cast<std::size_t>(best_of);
   request.wants_logprobs = reports_logprobs || best_of > n;  // to rank the sequences
-  request.wants_prompt_logprobs = reports_logprobs && echoes;
+  request.wants_sampled_logprobs = logprobs.are_sampled && best_of == n;
+  request.logprob_ids = logprobs.ids;
+  request.limits.repetition = repetition;
+  request.wants_prompt_logprobs = (reports_logprobs && echoes) || logprobs.n_of_prompt;
+  request.n_prompt_logprobs = logprobs.n_of_prompt;
   request.prompt_logprobs_in_steps = request.wants_prompt_logprobs && streams;
   if (answers != nullptr) {
     answers->apply_to(request, given, defaults);
@@ -298,7 +346,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
   request.echoes = fields.flag("echo").value_or(false);
   const auto n_logprobs = fields.whole<int>("logprobs", 0, kMaxLogprobs);
   request.reports_logprobs = n_logprobs.has_value();
-  read_logprobs(fields, n_logprobs, request);
+  read_logprobs(model, fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, kDefaultTokens));
   if (request.fills && (request.echoes || truncation.most < std::numeric_limits<std::int64_t>::max())) {
     throw RequestError(kInvalid, "suffix", "expected neither echo nor truncate_prompt_tokens with it");
@@ -327,7 +375,8 @@ CompletionRequest parse_infill(const ServedModel& model, std::string_view body, 
   require_generation(model);
   read_options(model, body, fields, seed, model.max_seq_len, request);  // up to the end of the context
   fields.refuse("suffix", "is not a field of /infill, which has \"input_suffix\"");
-  fields.refuse("n_probs", "is not supported by /infill: a completion has \"suffix\" and \"logprobs\"", {0});
+  read_logprobs(model, fields, std::nullopt, request);
+  fields.refuse("prompt_logprobs", "is not supported by /infill");
   if (request.best_of > 1) throw RequestError(kInvalid, "n", "expected 1: /infill writes one text");
   request.prompts = {read_infill(model, fields, request.given.max_tokens.value_or(model.max_seq_len))};
   fields.finish();
@@ -348,7 +397,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   if (n_logprobs.value_or(0) > 0 && !request.reports_logprobs) {
     throw RequestError(kInvalid, "top_logprobs", "expected \"logprobs\": true with it");
   }
-  read_logprobs(fields, n_logprobs, request);
+  read_logprobs(model, fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
   const std::optional<SiteFields> sites = read_reports(model, fields);
   RequestedChat chat = read_chat(model, body, fields);

@@ -25,6 +25,13 @@ struct Prompt {
   std::optional<std::string> text;  ///< As the client wrote it; absent if the client gave ids.
 };
 
+/// Which log-probabilities a request wants besides those of the likeliest tokens of its answers.
+struct LogprobWishes {
+  std::optional<int> n_of_prompt{};  ///< vLLM's prompt_logprobs: those of the prompt, and of so many tokens more.
+  std::vector<std::int32_t> ids{};   ///< vLLM's logprob_token_ids
+  bool are_sampled = false;          ///< llama-server's post_sampling_probs
+};
+
 /// A request for n choices of each prompt: the best n of best_of sequences. Choice c of a response is choice c mod n of
 /// prompt c / n, and sequence s continues prompt s / best_of.
 struct CompletionRequest {
@@ -47,9 +54,11 @@ struct CompletionRequest {
   std::string lead;               ///< What the answers of a chat begin with: the message that they continue.
   bool returns_prompt = false;    ///< The reply has the text of the prompt.
   bool reports_logprobs = false;  ///< As many as given.n_logprobs.
-  bool names_ids = false;         ///< Tokens of log-probabilities are "token_id:N".
-  bool returns_ids = false;       ///< Choices have token_ids and prompt_token_ids.
-  bool reports_ids = false;       ///< The field "vitrine".
+  LogprobWishes logprobs;
+  std::optional<RepetitionLimit> repetition{};  ///< vLLM's repetition_detection
+  bool names_ids = false;                       ///< Tokens of log-probabilities are "token_id:N".
+  bool returns_ids = false;                     ///< Choices have token_ids and prompt_token_ids.
+  bool reports_ids = false;                     ///< The field "vitrine".
   /// Of the sequences, if the request reads or changes values; else empty.
   std::vector<std::shared_ptr<SequenceRecorder>> recorders;
   bool streams = false;
@@ -57,6 +66,10 @@ struct CompletionRequest {
   bool streams_every_usage = false;                                       ///< Every event has the usage so far.
   std::optional<std::chrono::seconds> silence = std::chrono::seconds(2);  ///< As in PendingReply.
 
+  /// The number of log-probabilities of other tokens with each token.
+  int n_logprobs() const {
+    return logprobs.ids.empty() ? given.n_logprobs.value_or(0) : static_cast<int>(logprobs.ids.size());
+  }
   std::size_t n_sequences() const { return prompts.size() * static_cast<std::size_t>(best_of); }
   const Prompt& prompt_of(std::size_t sequence) const { return prompts[sequence / static_cast<std::size_t>(best_of)]; }
   /// What the engine takes. Sequence j of a prompt is number j, so choice 0 is the text of `vitrine generate`.

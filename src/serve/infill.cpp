@@ -15,7 +15,8 @@ class Infill : public JobReply {
   Infill(const ServedModel& model, CompletionRequest request, const RouteRequest& from)
       : JobReply(std::make_shared<Job>(from.client, std::vector{request.sequence(0, model.defaults)}, request.streams,
                                        from.notify)),
-        request_(std::move(request)) {
+        request_(std::move(request)),
+        tokenizer_(model.tokenizer) {
     usage_.prompt_tokens = std::ssize(request_.prompts.front().ids);
   }
 
@@ -30,11 +31,17 @@ class Infill : public JobReply {
   std::string events() override;
 
  private:
+  Json probabilities(std::span<const TokenReport> tokens) const {
+    Logprobs all(true, request_.n_logprobs(), TokenTexts(tokenizer_, std::nullopt), request_.logprobs.are_sampled);
+    for (const TokenReport& token : tokens) all.add(token);
+    return all.take()["content"];
+  }
   void count(const GenerateResult& result) { usage_.cached_tokens = result.cached_tokens; }
   Json part(const std::string& text, const std::vector<std::int32_t>& ids) const;
   Json end(const GenerateResult& result, const std::string& text, const std::vector<std::int32_t>& ids) const;
 
   CompletionRequest request_;
+  const Tokenizer* tokenizer_;
   Usage usage_;
 };
 
@@ -55,6 +62,7 @@ Json Infill::end(const GenerateResult& result, const std::string& text, const st
   json["stop_type"] = result.finish_reason == FinishReason::length ? "limit" : result.stop_token ? "eos" : "word";
   json["tokens_cached"] = usage_.cached_tokens;
   json["truncated"] = false;
+  if (request_.reports_logprobs && !request_.streams) json["completion_probabilities"] = probabilities(result.logprobs);
   return json;
 }
 
@@ -71,7 +79,11 @@ std::string Infill::events() {
     std::vector<std::int32_t> ids;
     for (const TokenReport& token : step.tokens) ids.push_back(token.id);
     usage_.completion_tokens += std::ssize(ids);
-    if (!ids.empty() || !step.text.empty()) add(part(step.text, ids));
+    if (!ids.empty() || !step.text.empty()) {
+      Json own = part(step.text, ids);
+      if (request_.reports_logprobs) own["completion_probabilities"] = probabilities(step.tokens);
+      add(own);
+    }
     if (!step.result) continue;
     n_ended_ = 1;
     count(*step.result);

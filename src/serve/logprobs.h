@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -44,7 +45,8 @@ class TokenTexts {
 /// Collects tokens. Numbers are doubles that read back equal.
 class Logprobs {
  public:
-  Logprobs(bool is_chat, int n_top, TokenTexts texts);
+  /// `are_sampled`: they are those with which tokens were drawn, reported in llama-server's form, as probabilities.
+  Logprobs(bool is_chat, int n_top, TokenTexts texts, bool are_sampled = false);
 
   /// The next token of the text. Its most likely alternatives include the token itself.
   void add(const TokenReport& token);
@@ -56,10 +58,15 @@ class Logprobs {
  private:
   void add_to_lists(std::int32_t id, Json logprob, Json top);
 
-  bool is_chat_;
+  bool has_entries_;  // as in a chat
+  bool are_sampled_;
   int n_top_;
   TokenTexts texts_;
   Json taken_;
 };
+
+/// vLLM's prompt_logprobs: null for the first token, then for each one an object of ids, the token itself and the
+/// `n_top` likeliest ones, with logprob, rank and decoded_token. `tokenizer` may be null.
+Json prompt_logprobs_json(std::span<const TokenReport> tokens, int n_top, const Tokenizer* tokenizer);
 
 }  // namespace vitrine

@@ -10,6 +10,35 @@ namespace {
 
 constexpr std::size_t kMaxMessages = 1 << 14;
 
+/// Whether a list is one prompt: ids, and among them texts, as llama-server reads it.
+bool is_one_prompt(const Json& list) {
+  const auto is_id = [](const Json& each) { return each.is_number(); };
+  const auto is_part = [](const Json& each) { return each.is_number() || each.is_string(); };
+  return list.empty() ||
+         (std::any_of(list.begin(), list.end(), is_id) && std::all_of(list.begin(), list.end(), is_part));
+}
+
+/// The ids of such a list. Special tokens are only added to a text that comes first.
+std::vector<std::int32_t> mixed_ids(const ServedModel& model, const Json& list, const std::string& where,
+                                    SpecialTokens policy) {
+  const auto is_text = [](const Json& each) { return each.is_string(); };
+  if (!list.is_array() || std::none_of(list.begin(), list.end(), is_text)) {
+    return read_ids(list, where, model.vocab_size);
+  }
+  std::vector<std::int32_t> ids;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::vector<std::int32_t> own;
+    if (is_text(list[i])) {
+      const SpecialTokens within = i == 0 ? policy : SpecialTokens::written;
+      own = tokenizer_of(model, where).encode(list[i].get_ref<const std::string&>(), within);
+    } else {
+      own = read_ids(Json::array({list[i]}), where, model.vocab_size);
+    }
+    ids.insert(ids.end(), own.begin(), own.end());
+  }
+  return ids;
+}
+
 Prompt prompt_of(const ServedModel& model, const Json& value, const std::string& where, SpecialTokens policy,
                  const Truncation& truncation, const SentenceConfig* sentences) {
   Prompt prompt;
@@ -20,7 +49,7 @@ Prompt prompt_of(const ServedModel& model, const Json& value, const std::string&
     const bool is_cut = sentences != nullptr && sentences->max_tokens > 0;
     if (is_cut) prompt.ids = truncated(std::move(prompt.ids), *sentences);
   } else {
-    prompt.ids = read_ids(value, where, model.vocab_size);
+    prompt.ids = mixed_ids(model, value, where, policy);
   }
   if (truncation.applies_to(prompt.ids)) {
     prompt.ids = truncation.apply(std::move(prompt.ids));
@@ -212,7 +241,7 @@ std::vector<Prompt> each_prompt(RequestFields& fields, std::string_view name, co
   const Json* const value = fields.find(name);
   const std::string where = fields.name_of(name);
   if (value == nullptr) throw RequestError(kInvalid, where, "expected a text, ids, or a list of these, got none");
-  const bool is_batch = value->is_array() && !value->empty() && !value->front().is_number();
+  const bool is_batch = value->is_array() && !is_one_prompt(*value);
   if (!is_batch) return {prompt_of(*value, where)};
   if (value->size() > kMaxTexts) {
     throw RequestError(kInvalid, where, "expected at most {} texts, got {}", kMaxTexts, value->size());

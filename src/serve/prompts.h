@@ -34,8 +34,8 @@ Truncation read_truncation(RequestFields& fields, std::int64_t otherwise);
 
 /// Makes a prompt of a text or a list of ids; `where` names it in errors.
 using PromptOf = std::function<Prompt(const Json& value, const std::string& where)>;
-/// The prompts of a field whose value is a text, a list of ids, or a list of texts and lists of ids. Throws
-/// RequestError for other values, and what `prompt_of` throws.
+/// The prompts of a field whose value is a text, a list of ids (and of texts among them), or a list of such prompts.
+/// Throws RequestError for other values, and what `prompt_of` throws.
 std::vector<Prompt> each_prompt(RequestFields& fields, std::string_view name, const PromptOf& prompt_of);
 
 /// A field whose value is a text, a list of ids, or a list of texts and lists of ids. With `sentences` texts are

@@ -29,7 +29,8 @@ const std::vector<SamplerStep>& sampler_steps() {
       {"typ_p", 'y', {"typical_p", "typical", "typ"}, [](O& o) { o.typical_p = 1; }},
       {"top_p", 'p', {"nucleus"}, [](O& o) { o.top_p = 1; }},
       {"min_p", 'm', {}, [](O& o) { o.min_p = 0; }},
-      {"xtc", 'x', {}, [](O& o) { o.xtc_probability = 0; }}};
+      {"xtc", 'x', {}, [](O& o) { o.xtc_probability = 0; }},
+      {"infill", 'i', {}, [](O& o) { o.infill = false; }}};
   return steps;
 }
 
@@ -66,6 +67,7 @@ void read_samplers(RequestFields& fields, GenerateOptions& options) {
     const auto names = fields.get<std::vector<std::string>>("samplers", "a list of names");
     for (const std::string& name : *names) wanted.push_back(step_named(name));
   }
+  options.infill = true;  // if it is named
   std::vector<std::size_t> in_order = wanted;
   std::erase(in_order, step_named("temperature"));
   if (std::adjacent_find(in_order.begin(), in_order.end(), std::greater_equal<>()) != in_order.end()) {

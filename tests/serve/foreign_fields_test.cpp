@@ -146,6 +146,42 @@ TEST_F(ForeignFields, NamesOfOtherServers) {
 }
 
 /// What the sampler reads of texts is made once.
+TEST_F(ForeignFields, LimitsAndStepsOfOtherServers) {
+  const auto sequence = [&](const std::string& fields) { return completion(fields).sequence(0, model_.defaults); };
+  EXPECT_EQ(sequence(R"("n_indent": 4, "t_max_predict_ms": 250, "t_max_prompt_ms": 500)").limits.n_indent, 4);
+  EXPECT_EQ(sequence(R"("t_max_predict_ms": 250)").limits.t_max_predict_ms, 250);
+  const SamplingConfig steps = sequence(R"("dynatemp_range": 0.5, "dynatemp_exponent": 2, "min_keep": 3)").sampling;
+  EXPECT_EQ(steps.dynatemp_range, 0.5);
+  EXPECT_EQ(steps.dynatemp_exponent, 2);
+  EXPECT_EQ(steps.min_keep, 3);
+  EXPECT_EQ(steps.infill, nullptr);
+  EXPECT_NE(sequence(R"("samplers": ["top_k", "top_p", "infill"])").sampling.infill, nullptr) << "as llama.vim asks";
+  EXPECT_EQ(sequence(R"("samplers": ["top_k", "top_p"])").sampling.infill, nullptr);
+  const auto repetition = sequence(R"("repetition_detection":
+      {"max_pattern_size": 5, "min_pattern_size": 2, "min_count": 3})")
+                              .limits.repetition;
+  ASSERT_TRUE(repetition);
+  EXPECT_EQ(repetition->max_size, 5);
+  EXPECT_EQ(repetition->min_size, 2);
+  EXPECT_EQ(repetition->min_count, 3);
+  EXPECT_FALSE(sequence(R"("repetition_detection": {"max_pattern_size": 0})").limits.repetition);
+  EXPECT_EQ(sequence(R"("stop": )" + Json(std::vector<std::string>(600, "x")).dump()).stop_strings.size(), 600U);
+}
+
+TEST_F(ForeignFields, LogprobsThatOtherServersReport) {
+  const auto sequence = [&](const std::string& fields) { return completion(fields).sequence(0, model_.defaults); };
+  GenerateRequest own = sequence(R"("prompt_logprobs": 3)");
+  EXPECT_TRUE(own.wants_prompt_logprobs);
+  EXPECT_EQ(own.n_prompt_logprobs, 3);
+  EXPECT_FALSE(own.wants_logprobs);
+  own = sequence(R"("logprob_token_ids": [5, 2])");
+  EXPECT_EQ(own.logprob_ids, (Ids{5, 2}));
+  EXPECT_TRUE(own.wants_logprobs);
+  own = sequence(R"("n_probs": 2, "post_sampling_probs": true)");
+  EXPECT_TRUE(own.wants_sampled_logprobs && own.wants_logprobs);
+  EXPECT_FALSE(sequence(R"("logprobs": 2)").wants_sampled_logprobs);
+}
+
 TEST_F(ForeignFields, SequencesShareTheTextsOfTheSampler) {
   const CompletionRequest request = completion(R"("n": 2, "dry_multiplier": 1, "banned_strings": ["cat"])");
   const GenerateRequest first = request.sequence(0, model_.defaults), second = request.sequence(1, model_.defaults);

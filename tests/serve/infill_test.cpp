@@ -95,6 +95,7 @@ TEST_F(FillRequests, LlamaServersFields) {
   EXPECT_EQ(sequence.max_tokens, 7);
   EXPECT_EQ(sequence.sampling.top_k, 3);
   EXPECT_EQ(sequence.stop_ids, (Ids{0, id(0), id(1), id(2), id(3)}));
+  EXPECT_TRUE(infill({{"input_prefix", "a"}, {"n_probs", 2}}).sequence(0, model_.defaults).wants_logprobs);
   EXPECT_EQ(infill({{"input_prefix", "a"}}).sequence(0, model_.defaults).max_tokens, model_.max_seq_len);
 }
 
@@ -160,7 +161,7 @@ TEST_F(FillRequests, RefusalsAreNamed) {
   refused(with("input_extra", Json::parse(R"([{"text": "a", "name": "a"}])")), "input_extra[0].name", "unknown field");
   refused(with("suffix", "b"), "suffix", "input_suffix");
   refused(with("n", 2), "n", "one text");
-  refused(with("n_probs", 2), "n_probs", "logprobs");
+  refused(with("prompt_logprobs", 2), "prompt_logprobs", "not supported");
   refused(with("input_sufix", "b"), "input_sufix", "did you mean input_suffix?");
   use({"<|fim_prefix|>", "<|fim_suffix|>"});
   refused(both, "input_suffix", kNoFimTokens);

@@ -1,6 +1,8 @@
 // Responses: choices, log-probabilities, echo, chunks of streams, usage.
 #include "serve/completion_reply.h"
 
+#include <cmath>
+
 #include "serve/served.h"
 
 namespace vitrine::test {
@@ -192,6 +194,37 @@ TEST_F(Replies, LogprobsOfAChat) {
   EXPECT_EQ(bytes, "é");
   const Json none = whole(chat(R"("logprobs": true)"), {generated})["choices"][0]["logprobs"]["content"];
   EXPECT_EQ(none[0]["top_logprobs"], Json::array());
+}
+
+/// vLLM's prompt_logprobs, beside log-probabilities of fewer tokens.
+TEST_F(Replies, LogprobsOfAPrompt) {
+  const CompletionRequest request = completion(R"("prompt_logprobs": 2)", "[5, 6, 7]");
+  GenerateResult generated = result(" a");
+  generated.prompt_logprobs = {{6, -1.5, {{9, -0.25}, {6, -1.5}, {8, -3}}, 2}, {7, -4, {{6, -0.5}, {8, -0.75}}, 40}};
+  const Json choice = whole(request, {generated})["choices"][0];
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  const Json& list = choice["prompt_logprobs"];
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_TRUE(list[0].is_null());
+  EXPECT_EQ(list[1].size(), 2U);
+  EXPECT_EQ(list[1]["6"]["rank"], 2);
+  EXPECT_EQ(list[1]["9"]["logprob"], -0.25);
+  EXPECT_EQ(list[1]["6"]["decoded_token"], tokenizer_->bytes(6));
+  EXPECT_EQ(list[2].size(), 3U);
+  EXPECT_EQ(list[2]["7"]["rank"], 40);
+  EXPECT_EQ(list[2]["7"]["logprob"], -4.0);
+}
+
+/// llama-server's post_sampling_probs.
+TEST_F(Replies, ProbabilitiesWithWhichTokensWereDrawn) {
+  GenerateResult generated = result(" a");
+  for (TokenReport& token : generated.logprobs) token.logprob = std::log(0.25);
+  const Json entry = whole(completion(R"("n_probs": 1, "post_sampling_probs": true)"),
+                           {generated})["choices"][0]["logprobs"]["content"][0];
+  EXPECT_NEAR(entry["prob"].get<double>(), 0.25, 1e-12);
+  EXPECT_FALSE(entry.contains("logprob"));
+  EXPECT_FALSE(entry["top_probs"].empty());
+  EXPECT_FALSE(whole(completion(R"("n_probs": 1)"), {generated})["choices"][0]["logprobs"].contains("content"));
 }
 
 TEST_F(Replies, LogprobsReadBackEqual) {

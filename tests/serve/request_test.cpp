@@ -113,7 +113,16 @@ TEST_F(Requests, PromptsAreTextsOrIdsOrBatchesOfBoth) {
   expect_refusal([&] { completion("", "[]"); }, 400, "prompt", {"at least one token"});
   expect_refusal([&] { completion("", R"([[1], []])"); }, 400, "prompt[1]");
   expect_refusal([&] { completion("", R"([[1], 5])"); }, 400, "prompt[1]", {"a list of ids"});
-  expect_refusal([&] { completion("", R"([1, "a"])"); }, 400, "prompt", {"ids"});
+  Ids joined = {1, 2};
+  const Ids a_cat = ids_of("a cat", SpecialTokens::written);
+  joined.insert(joined.end(), a_cat.begin(), a_cat.end());
+  joined.push_back(3);
+  EXPECT_EQ(prompts(R"([1, 2, "a cat", 3])")[0].ids, joined);
+  EXPECT_EQ(prompts(R"([[1, 2, "a cat", 3], "b"])")[0].ids, joined);
+  joined = ids_of("a cat");
+  joined.push_back(3);
+  EXPECT_EQ(prompts(R"(["a cat", 3])")[0].ids, joined);
+  expect_refusal([&] { completion("", R"([1, "a", [2]])"); }, 400, "prompt[0]", {"ids"});
   expect_refusal([&] { completion("", "[1.5]"); }, 400, "prompt", {"1.5"});
   expect_refusal([&] { completion("", "[-1]"); }, 400, "prompt", {"-1"});
   expect_refusal([&] { completion("", "[4096]"); }, 400, "prompt", {"from 0 to 4095, got 4096"});
@@ -176,8 +185,7 @@ TEST_F(Requests, ValuesOutsideTheirRangesAreNamed) {
   expect_completion_error(R"("seed": 18446744073709551615)", "seed");
   expect_completion_error(R"("seed": 1.5)", "seed");
   expect_completion_error(R"("stop": 5)", "stop");
-  expect_completion_error(R"("stop": ["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"])",
-                          "stop", "17");
+  expect_completion_error(R"("stop": )" + Json(std::vector<std::string>(1025, "x")).dump(), "stop", "1025");
   expect_completion_error(R"("stop_token_ids": [4096])", "stop_token_ids");
   expect_completion_error(R"("stream": 1)", "stream", "true or false, got 1");
   expect_completion_error(R"("stream_options": {"include_usage": true})", "stream_options");
@@ -196,9 +204,13 @@ TEST_F(Requests, UnknownFieldsAreNamedWithTheNearestOne) {
 TEST_F(Requests, WhatIsNotSupportedIsNamed) {
   expect_completion_error(R"("suffix": "end")", "suffix", "no tokens");
   expect_completion_error(R"("mirostat": 2)", "mirostat", "sampler");
-  expect_completion_error(R"("dynatemp_range": 0.8)", "dynatemp_range", "sampler");
+  expect_completion_error(R"("dynatemp_range": -0.8)", "dynatemp_range", ">= 0");
   expect_completion_error(R"("xtc_probability": 2)", "xtc_probability");
-  expect_completion_error(R"("prompt_logprobs": 0)", "prompt_logprobs", "echo");
+  expect_completion_error(R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs", "stream");
+  expect_completion_error(R"("prompt_logprobs": 21)", "prompt_logprobs", "20");
+  expect_completion_error(R"("logprob_token_ids": [1, 4096])", "logprob_token_ids", "4096");
+  expect_completion_error(R"("repetition_detection": {"max_pattern_size": 5})", "repetition_detection", "min_count");
+  expect_completion_error(R"("repetition_detection": {"max_size": 5})", "repetition_detection.max_size", "unknown");
   expect_completion_error(R"("messages": [{"role": "user", "content": "Hi"}])", "messages", "/v1/chat/completions");
   expect_chat_error(R"("prompt": "Hi")", "prompt", "/v1/completions");
   expect_chat_error(R"("chat_template": "x")", "chat_template", "--template");
