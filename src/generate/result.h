@@ -29,6 +29,7 @@ struct TextHypothesis {
   std::vector<std::int32_t> ids;
   std::string text;
   double score = 0;
+  FinishReason finish_reason = FinishReason::length;
 };
 
 struct GenerateResult {

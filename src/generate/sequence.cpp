@@ -159,7 +159,7 @@ TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits, 
 /// The report of a token that the sampler has drawn.
 TokenReport Sequence::report_drawn(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed,
                                    Sampler& sampler) const {
-  if (!request_.wants_sampled_logprobs) return report_of(id, logits, allowed);
+  if (!request_.wants_sampled_logprobs || !wants_logprobs()) return report_of(id, logits, allowed);
   TokenReport own{id, -std::numeric_limits<double>::infinity(), sampler.drawn_from(request_.n_logprobs, id)};
   for (const TokenLogprob& each : own.top) {
     if (each.id == id) own.logprob = each.logprob;
@@ -168,10 +168,12 @@ TokenReport Sequence::report_drawn(std::int32_t id, std::span<const float> logit
   return own;
 }
 
-/// Whether a limit ends the text after its last token.
-bool Sequence::is_over() {
-  const bool is_late = clock_.is_over(request_.limits) && result_.text.find('\n') != std::string::npos;
-  return is_late || (request_.limits.repetition && request_.limits.repetition->is_reached(result_.ids));
+/// Why a limit ends the text after its last token, if one does.
+std::optional<FinishReason> Sequence::limit_reached() {
+  const bool is_late = clock_.is_over(request_.limits) && report.text.find('\n') != std::string::npos;
+  if (is_late) return FinishReason::length;
+  const bool repeats = request_.limits.repetition && request_.limits.repetition->is_reached(result_.ids);
+  return repeats ? std::optional(FinishReason::stop) : std::nullopt;
 }
 
 /// Throws BadInput if there are too few tokens for any answer.
@@ -313,8 +315,8 @@ void Sequence::choose(Branch& branch, std::span<const float> logits, Sampler& sa
   } else if (std::ssize(result_.ids) == request_.max_tokens) {
     const bool is_whole = branch.answer && branch.answer->is_complete() && !request_.answer.is_open;
     finish(is_whole ? FinishReason::stop : FinishReason::length);
-  } else if (is_over()) {
-    finish(FinishReason::stop);
+  } else if (const auto limit = limit_reached()) {
+    finish(*limit);
   } else if (!ending.empty()) {
     end_reasoning(branch, std::span(ending).subspan(1));
   } else if (is_constrained) {
@@ -401,7 +403,7 @@ void Sequence::finish(FinishReason reason) {
   if (request_.wants_score) {
     const double length = static_cast<double>(result_.ids.size()) + (reason == FinishReason::stop ? 1 : 0);
     result_.score = length > 0 ? sum_ / math::exp(request_.beam.length_penalty * math::log(length)) : 0;
-    result_.hypotheses = {{result_.ids, result_.text, result_.score}};
+    result_.hypotheses = {{result_.ids, result_.text, result_.score, result_.finish_reason}};
   }
   report.result = std::move(result_);
 }
@@ -418,11 +420,13 @@ bool Sequence::is_answer(std::span<const std::int32_t> ids) const {
 
 void Sequence::finish_beams() {
   for (const Hypothesis& hypothesis : search_->hypotheses()) {
-    result_.hypotheses.push_back({hypothesis.ids, text_of(hypothesis.ids), hypothesis.score});
+    const bool is_whole = hypothesis.stopped || is_answer(hypothesis.ids);
+    result_.hypotheses.push_back({hypothesis.ids, text_of(hypothesis.ids), hypothesis.score,
+                                  is_whole ? FinishReason::stop : FinishReason::length});
     if (result_.hypotheses.size() > 1) continue;
     result_.ids = hypothesis.ids;
     result_.score = hypothesis.score;
-    result_.finish_reason = hypothesis.stopped || is_answer(hypothesis.ids) ? FinishReason::stop : FinishReason::length;
+    result_.finish_reason = result_.hypotheses.front().finish_reason;
     report.text = result_.text = result_.hypotheses.front().text;
   }
   report.result = std::move(result_);

@@ -111,7 +111,7 @@ class Sequence {
   TokenReport report_of(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed = nullptr) const;
   TokenReport report_drawn(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed,
                            Sampler& sampler) const;
-  bool is_over();
+  std::optional<FinishReason> limit_reached();
   void check_answer() const;
   bool is_forced(const Branch& branch) const;
   const AllowedTokens* allowed_after(Branch& branch) const;

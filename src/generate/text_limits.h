@@ -26,7 +26,7 @@ struct RepetitionLimit {
 
 struct TextLimits {
   std::int64_t n_indent = 0;          ///< The text ends before a line that begins with fewer blanks and tabs; 0: off.
-  std::int64_t t_max_predict_ms = 0;  ///< So long after its first token, a text with a line feed ends; 0, -1: off.
+  std::int64_t t_max_predict_ms = 0;  ///< So long after its first token, a text ends with the line; 0, -1: off.
   std::optional<RepetitionLimit> repetition{};
 };
 

@@ -159,7 +159,26 @@ Json CompletionReply::choice(std::size_t index, const std::string& text, Json lo
   return choice;
 }
 
+/// The texts of searches as results of their own.
+std::vector<GenerateResult> CompletionReply::of_beams(std::span<const GenerateResult> results) const {
+  std::vector<GenerateResult> all;
+  for (const GenerateResult& result : results) {
+    if (result.hypotheses.empty()) all.push_back(result);  // of one beam
+    for (const TextHypothesis& hypothesis : result.hypotheses) {
+      GenerateResult own;
+      own.ids = hypothesis.ids;
+      own.text = hypothesis.text;
+      own.finish_reason = hypothesis.finish_reason;
+      own.cached_tokens = result.cached_tokens;
+      all.push_back(std::move(own));
+    }
+  }
+  return all;
+}
+
 Json CompletionReply::whole(std::span<const GenerateResult> results) {
+  std::vector<GenerateResult> beams;
+  if (request_.searches) results = beams = of_beams(results);
   Json choices = Json::array();
   const auto best_of = static_cast<std::size_t>(request_.best_of);
   for (std::size_t p = 0; p < request_.prompts.size(); ++p) {
@@ -179,7 +198,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
       count_reasoning(result.ids);
       const std::string text = request_.is_chat ? result.text : lead(prompt) + result.text;
       Json choice = this->choice(choices.size(), text, std::move(logprobs), result.finish_reason);
-      if (request_.reports_ids) choice["vitrine"] = reports(p * best_of + s, result.ids);
+      if (request_.reports_ids) choice["vitrine"] = reports(request_.searches ? p : p * best_of + s, result.ids);
       if (request_.returns_ids) choice["token_ids"] = result.ids;
       choices.push_back(std::move(choice));
       if (request_.returns_ids && !request_.is_chat) choices.back()["prompt_token_ids"] = prompt.ids;

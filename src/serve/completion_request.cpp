@@ -187,6 +187,20 @@ void add_taps(const ServedModel& model, const SiteFields& sites, CompletionReque
   }
 }
 
+/// vLLM's `use_beam_search`: n beams, of which all are choices.
+void read_search(RequestFields& fields, CompletionRequest& request) {
+  request.searches = fields.flag("use_beam_search").value_or(false);
+  if (!request.searches) return;
+  if (request.streams) throw RequestError(kInvalid, "use_beam_search", "expected no \"stream\" with it");
+  if (request.best_of != request.n) throw RequestError(kInvalid, "best_of", "expected n ({}) beams", request.n);
+  GenerateOptions& given = request.given;
+  given.greedy = true;
+  given.beam = given.n_best = request.n;
+  constexpr double kLargest = 1e6;
+  given.length_penalty = fields.number("length_penalty", -kLargest, kLargest).value_or(1);
+  given.early_stop = fields.flag("early_stopping").value_or(false) ? "yes" : "no";
+}
+
 /// The number of choices, by OpenAI's name or by llama-server's, and of the sequences from which they are chosen.
 void read_choices(RequestFields& fields, CompletionRequest& request) {
   const auto n = fields.whole<int>("n", 1, kMaxChoices), other = fields.whole<int>("n_cmpl", 1, kMaxChoices);
@@ -195,6 +209,7 @@ void read_choices(RequestFields& fields, CompletionRequest& request) {
   if (request.best_of > request.n && request.streams) {
     throw RequestError(kInvalid, "best_of", "expected n ({}) with \"stream\", got {}", request.n, request.best_of);
   }
+  read_search(fields, request);
 }
 
 /// vLLM's `repetition_detection`; without a largest size it is off.
@@ -274,6 +289,9 @@ void read_logprob_wishes(const ServedModel& model, RequestFields& fields, Comple
     }
   }
   request.reports_logprobs = request.reports_logprobs || !wishes.ids.empty();
+  if (request.searches && (request.reports_logprobs || wishes.n_of_prompt)) {
+    throw RequestError(kInvalid, "use_beam_search", "expected no log-probabilities with it");
+  }
   wishes.are_sampled = fields.flag("post_sampling_probs").value_or(false);
   if (wishes.are_sampled && !wishes.ids.empty()) {
     throw RequestError(kInvalid, "logprob_token_ids", "expected no \"post_sampling_probs\" with it");
@@ -321,7 +339,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   request.shows_stop = shows_stop;
   request.shows_special = shows_special;
   request.owner = cache_salt;
-  request.sequence = number % static_cast<std::size_t>(best_of);
+  request.sequence = number % n_of_prompt();
   request.wants_logprobs = reports_logprobs || best_of > n;  // to rank the sequences
   request.wants_sampled_logprobs = logprobs.are_sampled && best_of == n;
   request.logprob_ids = logprobs.ids;

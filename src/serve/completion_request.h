@@ -40,6 +40,7 @@ struct CompletionRequest {
   std::string model;   ///< As the client named it.
   std::vector<Prompt> prompts;
   int n = 1, best_of = 1;
+  bool searches = false;  ///< The n best texts of n beams, which one sequence finds, instead of best_of sequences.
   GenerateOptions given;
   SamplerTexts texts;  ///< Of `given`.
   std::vector<std::pair<std::int32_t, double>> logit_bias;
@@ -70,8 +71,9 @@ struct CompletionRequest {
   int n_logprobs() const {
     return logprobs.ids.empty() ? given.n_logprobs.value_or(0) : static_cast<int>(logprobs.ids.size());
   }
-  std::size_t n_sequences() const { return prompts.size() * static_cast<std::size_t>(best_of); }
-  const Prompt& prompt_of(std::size_t sequence) const { return prompts[sequence / static_cast<std::size_t>(best_of)]; }
+  std::size_t n_of_prompt() const { return searches ? 1 : static_cast<std::size_t>(best_of); }
+  std::size_t n_sequences() const { return prompts.size() * n_of_prompt(); }
+  const Prompt& prompt_of(std::size_t sequence) const { return prompts[sequence / n_of_prompt()]; }
   /// What the engine takes. Sequence j of a prompt is number j, so choice 0 is the text of `vitrine generate`.
   GenerateRequest sequence(std::size_t number, RequestDefaults defaults) const;
 };

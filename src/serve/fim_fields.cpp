@@ -23,6 +23,7 @@ std::vector<FimFile> read_files(RequestFields& fields) {
     FimFile file;
     file.text = *text;
     if (const auto name = own.text("filename")) file.name = *name;
+    own.ignore({"time"});  // of editors that keep the files
     own.finish();
     files.push_back(std::move(file));
   }

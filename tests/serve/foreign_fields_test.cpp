@@ -168,6 +168,22 @@ TEST_F(ForeignFields, LimitsAndStepsOfOtherServers) {
   EXPECT_EQ(sequence(R"("stop": )" + Json(std::vector<std::string>(600, "x")).dump()).stop_strings.size(), 600U);
 }
 
+TEST_F(ForeignFields, ASearchWithBeams) {
+  const CompletionRequest request = completion(
+      R"("use_beam_search": true, "n": 3, "temperature": 0.7, "length_penalty": 0.5, "early_stopping": true)");
+  EXPECT_EQ(request.n_sequences(), 1U);
+  const GenerateRequest sequence = request.sequence(0, model_.defaults);
+  EXPECT_EQ(sequence.beam.n_beams, 3);
+  EXPECT_EQ(sequence.beam.n_best, 3);
+  EXPECT_EQ(sequence.beam.length_penalty, 0.5);
+  EXPECT_EQ(sequence.beam.early_stop, EarlyStop::yes);
+  EXPECT_EQ(sequence.sampling.temperature, 0);
+  EXPECT_EQ(completion(R"("n": 3, "length_penalty": 0.5)").sequence(0, model_.defaults).beam.n_beams, 1);
+  expect_completion_error(R"("use_beam_search": true, "stream": true)", "use_beam_search", "stream");
+  expect_completion_error(R"("use_beam_search": true, "n": 2, "best_of": 3)", "best_of", "2");
+  expect_completion_error(R"("use_beam_search": true, "logprobs": 2)", "use_beam_search", "log-probabilities");
+}
+
 TEST_F(ForeignFields, LogprobsThatOtherServersReport) {
   const auto sequence = [&](const std::string& fields) { return completion(fields).sequence(0, model_.defaults); };
   GenerateRequest own = sequence(R"("prompt_logprobs": 3)");

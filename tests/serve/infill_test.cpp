@@ -83,7 +83,7 @@ TEST_F(FillRequests, LlamaServersFields) {
   EXPECT_EQ(prompt({{"input_prefix", ""}, {"input_suffix", ""}}), around("", ""));
   EXPECT_EQ(prompt({{"input_prefix", "a"}, {"input_suffix", "b"}, {"prompt", " cat"}}),
             joined({begin(), {id(0)}, part("a"), part(" cat"), {id(1)}, part("b"), {id(2)}}));
-  const Json files = Json::parse(R"([{"filename": "x.h", "text": "a cat"}, {"text": "b"}])");
+  const Json files = Json::parse(R"([{"filename": "x.h", "text": "a cat", "time": 5}, {"text": "b"}])");
   model_.max_seq_len = 4096;  // more than a batch: there is space for files
   EXPECT_EQ(prompt({{"input_prefix", "a"}, {"input_suffix", "b"}, {"input_extra", files}, {"n_predict", 4}}),
             joined({part("\n\n--- snippet ---\n\n"), part("a cat"), part("\n\n--- snippet ---\n\n"), part("b"),
@@ -143,6 +143,21 @@ TEST_F(FillRequests, LongTextsAreCut) {
                                std::max<std::int64_t>(0, length - batch - 2 * n_new));
     EXPECT_EQ(std::ssize(with), n_files + std::ssize(around("a", "b")));
   }
+}
+
+/// What llama.vim and llama.vscode send.
+TEST_F(FillRequests, TheFieldsOfEditors) {
+  const GenerateRequest sequence = infill(Json::parse(R"({
+      "id_slot": 0, "input_prefix": "int a;\n", "input_suffix": "\nint c;", "prompt": "  int",
+      "input_extra": [{"text": "a cat", "time": [1, 2], "filename": "x.h"}], "stop": [], "n_predict": 128, "n_indent": 2,
+      "top_k": 40, "top_p": 0.9, "samplers": ["top_k", "top_p", "infill"], "stream": false, "cache_prompt": true,
+      "t_max_prompt_ms": 500, "t_max_predict_ms": 1000, "response_fields": ["content", "timings/prompt_n", "truncated"]})"))
+                                       .sequence(0, model_.defaults);
+  EXPECT_EQ(sequence.limits.n_indent, 2);
+  EXPECT_EQ(sequence.limits.t_max_predict_ms, 1000);
+  EXPECT_NE(sequence.sampling.infill, nullptr);
+  EXPECT_EQ(sequence.sampling.top_p, 0.9);
+  EXPECT_EQ(sequence.sampling.temperature, 1);
 }
 
 TEST_F(FillRequests, RefusalsAreNamed) {

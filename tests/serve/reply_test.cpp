@@ -196,6 +196,26 @@ TEST_F(Replies, LogprobsOfAChat) {
   EXPECT_EQ(none[0]["top_logprobs"], Json::array());
 }
 
+/// vLLM's use_beam_search: the texts of a search are the choices.
+TEST_F(Replies, TheBeamsOfASearch) {
+  const CompletionRequest request = completion(R"("use_beam_search": true, "n": 2)", R"(["a", "b"])");
+  ASSERT_EQ(request.n_sequences(), 2U);
+  std::vector<GenerateResult> results(2);
+  results[0].hypotheses = {{{5}, "x", -1, FinishReason::stop}, {{6, 7}, "yz", -2, FinishReason::length}};
+  results[1].hypotheses = {{{5}, "u", -1, FinishReason::length}, {{6}, "v", -2, FinishReason::stop}};
+  const Json reply = whole(request, results);
+  std::string texts;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Json& choice = reply["choices"][i];
+    EXPECT_EQ(choice["index"], i);
+    texts += choice["text"].get<std::string>() + " ";
+  }
+  EXPECT_EQ(texts, "x yz u v ");
+  EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(reply["choices"][1]["finish_reason"], "length");
+  EXPECT_EQ(reply["usage"]["completion_tokens"], 5);
+}
+
 /// vLLM's prompt_logprobs, beside log-probabilities of fewer tokens.
 TEST_F(Replies, LogprobsOfAPrompt) {
   const CompletionRequest request = completion(R"("prompt_logprobs": 2)", "[5, 6, 7]");
