@@ -1,5 +1,7 @@
 #include "generate/constrained_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -7,6 +9,12 @@
 #include "generate/sampler.h"
 
 namespace vitrine {
+
+std::string why_too_few(const AnswerConstraint& answer, std::int64_t max_tokens) {
+  if (answer.constraint == nullptr || !answer.must_finish || answer.constraint->shortest() <= max_tokens) return "";
+  return fmt::format("the shortest answer has {} bytes, and there are {} tokens for it", answer.constraint->shortest(),
+                     max_tokens);
+}
 
 bool AllowedTokens::contains(std::int32_t id) const {
   if (std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) return stops;

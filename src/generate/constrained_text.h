@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "constrain/constraint.h"
@@ -23,6 +24,9 @@ struct AnswerConstraint {
   /// If not null, text that must follow is written in the tokenizer's own tokens, without being drawn.
   std::shared_ptr<const constrain::StableTokens> fast_forward{};
 };
+
+/// What is wrong with `max_tokens` that are too few for any answer; "" if they are enough.
+std::string why_too_few(const AnswerConstraint& answer, std::int64_t max_tokens);
 
 /// The tokens that may come next.
 struct AllowedTokens {

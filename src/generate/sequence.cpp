@@ -178,11 +178,8 @@ std::optional<FinishReason> Sequence::limit_reached() {
 
 /// Throws BadInput if there are too few tokens for any answer.
 void Sequence::check_answer() const {
-  const AnswerConstraint& answer = request_.answer;
-  if (answer.constraint == nullptr || !answer.must_finish) return;
-  if (answer.constraint->shortest() <= request_.max_tokens) return;
-  throw BadInput("max_tokens", "the shortest answer has {} bytes, and there are {} tokens for it",
-                 answer.constraint->shortest(), request_.max_tokens);
+  const std::string why = why_too_few(request_.answer, request_.max_tokens);
+  if (!why.empty()) throw BadInput("max_tokens", "{}", why);
 }
 
 /// Whether the next token is not the model's choice, but the language that the text begins with.

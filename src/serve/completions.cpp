@@ -42,6 +42,16 @@ class Texts : public JobReply {
         const RouteRequest& from)
       : JobReply(job_of(model, *request, from)), request_(std::move(request)), reply_(std::move(reply)) {}
 
+  /// Errors name fields as the interface does.
+  void submit(Scheduler& scheduler) override {
+    try {
+      JobReply::submit(scheduler);
+    } catch (const RequestError& e) {
+      const std::string_view name = reply_->own_name(e.where());
+      if (name.empty()) throw;
+      throw e.renamed(std::string(name));
+    }
+  }
   Usage usage() const override { return reply_->usage(); }
   HttpReply reply() override {
     reply_->set_times(times());

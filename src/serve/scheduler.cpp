@@ -56,8 +56,16 @@ void Scheduler::check_space(std::size_t client, std::int64_t bytes) const {
       .with_retry(last_wait_);
 }
 
+/// Refuses a constraint without an answer that is short enough, before the response begins.
+void Scheduler::check_answer(const GenerateRequest& request) const {
+  const std::int64_t room = context_.model->config().max_seq_len + 1 - std::ssize(request.prompt);
+  const std::string why = why_too_few(request.answer, std::min(request.max_tokens, room));
+  if (!why.empty() && request.max_tokens > 0) throw RequestError(kInvalid, "max_tokens", "{}", why);
+}
+
 void Scheduler::submit(std::shared_ptr<Job> job) {
   for (std::size_t i = 0; i < job->n_sequences(); ++i) {
+    check_answer(job->sequence(i));
     const std::int64_t bytes = Engine::max_bytes(context_, job->sequence(i));
     if (bytes <= memory_.capacity_bytes()) continue;
     throw RequestError(kTooLong, "max_tokens",

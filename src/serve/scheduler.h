@@ -67,8 +67,8 @@ class Scheduler {
 
   /// These may be called on any thread.
 
-  /// Throws RequestError if the queue is full, if the server is shutting down, and for a sequence whose KV cache alone
-  /// exceeds the memory.
+  /// Throws RequestError if the queue is full, if the server is shutting down, for a sequence whose KV cache alone
+  /// exceeds the memory, and for a constraint whose shortest answer is longer than a sequence may be.
   void submit(std::shared_ptr<Job> job);
   void submit(std::shared_ptr<EncodeTask> task);
   /// Throws RequestError as submit() does, before there is a job. `bytes`: of what is to wait.
@@ -96,6 +96,7 @@ class Scheduler {
     std::optional<ServerClock::time_point> last_token{};
   };
 
+  void check_answer(const GenerateRequest& request) const;
   template <class Work>
   void count_submitted(const Work& work);
   template <class Work>

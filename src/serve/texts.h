@@ -27,6 +27,8 @@ class TextReply {
   virtual const Usage& usage() const = 0;
   /// The content type of a stream. Only server-sent events have comments.
   virtual const char* stream_type() const { return kEventStream; }
+  /// What the interface calls a field of a request in OpenAI's form; "": the same.
+  virtual std::string_view own_name(std::string_view) const { return ""; }
   /// When what has happened; told before each part of the response.
   virtual void set_times(const JobTimes&) {}
 };

@@ -31,6 +31,9 @@ class OllamaReply : public TextReply {
   std::string error_event(const RequestError& error) override;
   const Usage& usage() const override { return usage_; }
   const char* stream_type() const override { return "application/x-ndjson"; }
+  std::string_view own_name(std::string_view field) const override {
+    return field == "max_tokens" ? "options.num_predict" : "";
+  }
   void set_times(const JobTimes& times) override { times_ = times; }
 
  private:

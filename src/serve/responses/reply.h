@@ -40,6 +40,7 @@ class ResponsesReply : public DoorReply {
   std::string whole(std::span<const GenerateResult> results) override;
   std::string events(SequenceStep step) override;
   std::string error_event(const RequestError& error) override;
+  std::string_view own_name(std::string_view field) const override { return name_in_responses(field); }
 
  private:
   enum class Item : std::uint8_t { none, reasoning, message, function, custom };

@@ -192,6 +192,12 @@ void add_repeated(RequestFields& fields, const OrderedJson& body, OrderedJson& r
 
 }  // namespace
 
+std::string_view name_in_responses(std::string_view field_of_chat) {
+  if (field_of_chat == "messages") return "input";
+  if (field_of_chat == "max_tokens") return "max_output_tokens";
+  return field_of_chat == "response_format" ? "text.format" : "";
+}
+
 ResponsesRequest read_responses_request(const ServedModel& model, std::string_view body) {
   const Json json = parse_body(body);
   const OrderedJson given = OrderedJson::parse(body);

@@ -23,6 +23,9 @@ struct ResponsesRequest {
 /// names the field of `body`; what parse_chat() checks, such as the ranges of numbers, is not checked here.
 ResponsesRequest read_responses_request(const ServedModel& model, std::string_view body);
 
+/// What this interface calls a field of a chat; "": the same.
+std::string_view name_in_responses(std::string_view field_of_chat);
+
 /// The messages of a chat: of the `instructions`, if any, and of the `input`. Reasonings, a text and calls of the
 /// assistant become one message.
 OrderedJson responses_messages_of(RequestFields& fields);

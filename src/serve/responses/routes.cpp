@@ -12,15 +12,12 @@ namespace {
 
 /// The chat of a request. Errors name fields as this interface does.
 CompletionRequest chat_request_of(const ServedModel& model, const ResponsesRequest& asked, std::uint64_t seed) {
-  constexpr std::pair<const char*, const char*> kNames[] = {
-      {"messages", "input"}, {"max_tokens", "max_output_tokens"}, {"response_format", "text.format"}};
   try {
     return parse_chat(model, asked.chat_body, seed);
   } catch (const RequestError& e) {
-    for (const auto& [name, own] : kNames) {
-      if (e.where() == name) throw e.renamed(own);
-    }
-    throw;
+    const std::string_view name = name_in_responses(e.where());
+    if (name.empty()) throw;
+    throw e.renamed(std::string(name));
   }
 }
 
