@@ -113,6 +113,7 @@ TEST(GgufStates, RefusesWhatHasNoPlace) {
   };
   EXPECT_NE(message("bias", mamba(), {{"use_bias", true}}).find("mixer_bias"), std::string::npos);
   EXPECT_NE(message("limits", mamba2(), {{"time_step_limit", {0.1, 0.5}}}).find("step"), std::string::npos);
+  EXPECT_NE(message("least", nemotron_h(), {{"time_step_min", 0.0}}).find("step_limits.least"), std::string::npos);
   EXPECT_NE(message("order", falcon_h1(), {{"mamba_rms_norm", true}}).find("before"), std::string::npos);
   EXPECT_NE(message("kinds", sparse_nemotron_h(), {{"hybrid_override_pattern", "ME-*"}}).find("dense layers"),
             std::string::npos);
