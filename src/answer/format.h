@@ -90,6 +90,9 @@ struct ReasoningFormat {
   std::vector<std::string> variables{};
 };
 
+/// Whether a prompt ends with the beginning of a reasoning, up to white space.
+bool has_begun(const ReasoningFormat& format, std::string_view prompt);
+
 /// What is known of a template.
 struct AnswerFormat {
   bool reads_tools = false;      ///< Tools change the prompt.

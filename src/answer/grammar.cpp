@@ -284,9 +284,9 @@ class AnswerWriter {
 
 ReasoningPlace reasoning_place(const AnswerFormat& format, std::string_view prompt) {
   if (!format.reasoning) return ReasoningPlace::nowhere;
-  prompt = right_stripped(prompt);
-  if (prompt.ends_with(right_stripped(format.reasoning->begin))) return ReasoningPlace::prompt;
-  return prompt.ends_with(right_stripped(format.reasoning->end)) ? ReasoningPlace::nowhere : ReasoningPlace::answer;
+  if (has_begun(*format.reasoning, prompt)) return ReasoningPlace::prompt;
+  return right_stripped(prompt).ends_with(right_stripped(format.reasoning->end)) ? ReasoningPlace::nowhere
+                                                                                 : ReasoningPlace::answer;
 }
 
 std::vector<std::string> texts_of(const AnswerFormat& format) {

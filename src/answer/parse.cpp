@@ -30,7 +30,7 @@ std::optional<std::vector<ToolCall>> take_calls(const CallFormat& format, const 
 std::optional<std::string> take_reasoning(const ReasoningFormat& format, std::string_view prompt,
                                           std::string_view& text) {
   std::string_view rest = left_stripped(text);
-  const bool is_open = stripped(prompt).ends_with(format.begin);
+  const bool is_open = has_begun(format, prompt);
   // Some templates write the end alone where there is no reasoning.
   if (!take(rest, format.begin) && !is_open && !rest.starts_with(format.end)) return std::nullopt;
   const std::size_t end = rest.find(format.end);
@@ -54,6 +54,10 @@ std::vector<std::size_t> places_of_calls(const CallFormat& format, std::string_v
 }
 
 }  // namespace
+
+bool has_begun(const ReasoningFormat& format, std::string_view prompt) {
+  return right_stripped(prompt).ends_with(right_stripped(format.begin));
+}
 
 ParsedAnswer parse_answer(const AnswerFormat& format, std::string_view prompt, std::string_view text,
                           const OrderedJson& tools) {

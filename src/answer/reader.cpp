@@ -6,7 +6,7 @@ namespace vitrine::answer {
 
 AnswerReader::AnswerReader(const AnswerFormat& format, std::string_view prompt, OrderedJson tools)
     : format_(&format), tools_(std::make_unique<const OrderedJson>(std::move(tools))) {
-  is_open_ = format.reasoning && stripped(prompt).ends_with(format.reasoning->begin);
+  is_open_ = format.reasoning && has_begun(*format.reasoning, prompt);
   may_call_ = format.calls && tools_->is_array() && !tools_->empty();
 }
 

@@ -59,10 +59,10 @@ std::shared_ptr<const ChatAnswers> chat_answers(const ChatFormat& chat, const Re
   answers.is_open = !constraint_of(given) && wishes.rules.calls != Calls::must;
   if (may_call) answers.tools = wishes.rules.tools;
   if (!may_call) answers.format.calls.reset();
+  answers.shown = special_tokens_of(answers.format, chat.tokenizer());
   if (wishes.keeps_reasoning) answers.format.reasoning.reset();
   const bool is_plain = !may_call && !answers.format.reasoning && !answers.budget && answers.constraint == nullptr;
-  if (is_plain) return nullptr;
-  answers.shown = special_tokens_of(answers.format, chat.tokenizer());
+  if (is_plain && answers.shown.empty()) return nullptr;
   return std::make_shared<const ChatAnswers>(std::move(answers));
 }
 

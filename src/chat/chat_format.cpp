@@ -22,6 +22,16 @@ OrderedJson with_end_mark(OrderedJson messages) {
   return messages;
 }
 
+/// Tools whose functions all have a description, which some templates read without asking.
+OrderedJson with_descriptions(OrderedJson tools) {
+  for (OrderedJson& tool : tools) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    OrderedJson& function = tool["function"];
+    if (!function.contains("description") || function["description"].is_null()) function["description"] = "";
+  }
+  return tools;
+}
+
 /// Ends a rendering at the mark. A template that strips the space of the mark has stripped that of the message.
 void cut_at_mark(RenderedTemplate& rendered, std::string_view last) {
   const std::string_view mark = answer::stripped(kEndMark);
@@ -50,13 +60,24 @@ ChatFormat::ChatFormat(ChatTemplates templates, const Tokenizer& tokenizer, Chat
                                      variables_.now.value_or(TemplateClock{})})) {}
 
 RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const ChatRendering& how) const {
+  try {
+    return render(conversation, conversation.tools(), how);
+  } catch (const TemplateError&) {
+    const OrderedJson described = with_descriptions(conversation.tools());
+    if (described == conversation.tools()) throw;
+    return render(conversation, described, how);
+  }
+}
+
+RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const OrderedJson& all_tools,
+                                    const ChatRendering& how) const {
   const auto text = [](const OrderedJson& value) {
     return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   };
   const OrderedJson written = answer::history_as_read(conversation.messages(), answers_);
   const TemplateData messages =
       TemplateData::parse(text(how.continues_last ? with_end_mark(written) : written), "messages");
-  const TemplateData tools = TemplateData::parse(text(conversation.tools()), "tools");
+  const TemplateData tools = TemplateData::parse(text(all_tools), "tools");
   TemplateInput input;
   input.messages = &messages.value();
   input.tools = &tools.value();
@@ -68,7 +89,7 @@ RenderedTemplate ChatFormat::render(const ChatHistory& conversation, const ChatR
   }
   input.now = variables_.now ? *variables_.now : TemplateClock::now();
   input.reports_literal = true;
-  RenderedTemplate rendered = (conversation.tools().is_null() ? plain_ : with_tools_).render(input);
+  RenderedTemplate rendered = (all_tools.is_null() ? plain_ : with_tools_).render(input);
   if (how.continues_last) cut_at_mark(rendered, written.back()["content"].get_ref<const std::string&>());
   return rendered;
 }

@@ -67,6 +67,8 @@ class ChatFormat {
   std::optional<std::int32_t> end_of_answer() const;
 
  private:
+  RenderedTemplate render(const ChatHistory& conversation, const OrderedJson& all_tools,
+                          const ChatRendering& how) const;
   RenderedTemplate render(const ChatHistory& conversation, const ChatRendering& how) const;
   std::optional<std::int32_t> first_special(std::string_view text) const;
 

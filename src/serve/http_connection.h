@@ -50,9 +50,9 @@ constexpr std::size_t kMaxIgnoredBytes = 8 << 20;
 /// The client went away.
 struct Disconnected {};
 
-/// An error in the form of the route, if there is one.
-inline HttpReply reply_of(const RequestError& error, const Route* route = nullptr) {
-  HttpReply reply{error.kind().status, json_text(route != nullptr ? route->door.error(error) : error.to_json())};
+/// An error in the form of the door.
+inline HttpReply reply_of(const RequestError& error, const Door& door = kMainDoor) {
+  HttpReply reply{error.kind().status, json_text(door.error(error))};
   reply.retry_after = error.retry_after();
   return reply;
 }
@@ -296,7 +296,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     refusal = request_error_of(std::current_exception());
   }
   if (!refusal) co_return;
-  HttpReply reply = reply_of(*refusal, find_route(x.head.path));
+  HttpReply reply = reply_of(*refusal, door_of(x.head.path));
   co_await write(x, std::move(reply));
 }
 

@@ -40,10 +40,18 @@ std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest
 
 namespace {
 
-constexpr Door kMessagesDoor{"messages", messages_error}, kResponsesDoor{"responses"},
-    kOllamaDoor{"ollama", ollama::error_json};
+constexpr Door kMessagesDoor{"messages", messages_error, "/v1/messages"}, kResponsesDoor{"responses"},
+    kOllamaDoor{"ollama", ollama::error_json, "/api/"};
 
 }  // namespace
+
+const Door& door_of(std::string_view path) {
+  for (const Door* const door : {&kMessagesDoor, &kOllamaDoor}) {
+    if (path.starts_with(door->paths)) return *door;
+  }
+  const Route* const route = find_route(path);
+  return route != nullptr ? route->door : kMainDoor;
+}
 
 std::vector<std::string> door_names() {
   std::vector<std::string> names;

@@ -35,6 +35,7 @@ struct ServerStatus {
 struct Door {
   std::string_view name{};  ///< For `--no-doors`; "": that of OpenAI and of vitrine itself, which is always open.
   Json (*error)(const RequestError& error) = [](const RequestError& e) { return e.to_json(); };
+  std::string_view paths{};  ///< Errors at all paths that begin so have its form.
 };
 inline constexpr Door kMainDoor{};
 /// The names of those that may be closed.
@@ -58,6 +59,8 @@ struct Route {
   bool needs_scheduler() const { return std::holds_alternative<Work>(handler); }
 };
 
+/// The door of a path, also where there is no route.
+const Door& door_of(std::string_view path);
 /// The route of a path; null if there is none.
 const Route* find_route(std::string_view path);
 

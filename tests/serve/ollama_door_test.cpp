@@ -125,7 +125,7 @@ TEST_F(OllamaDoor, CallsAndResultsFindEachOther) {
       {"role": "assistant", "thinking": "t", "tool_calls": [
         {"function": {"index": 0, "name": "f", "arguments": {"z": 1, "a": "x"}}},
         {"id": "own", "function": {"name": "g", "arguments": {}}}, {"function": {"name": "g", "arguments": {}}}]},
-      {"role": "tool", "tool_name": "g", "content": "1"}, {"role": "tool", "tool_name": "f", "content": "2"},
+      {"role": "tool", "tool_name": "g", "content": "1"}, {"role": "tool", "name": "f", "content": "2"},
       {"role": "tool", "content": "3"}, {"role": "assistant", "content": "It "}])")["messages"];
   EXPECT_EQ(messages, Json::parse(R"([{"role": "user", "content": "a"},
       {"role": "assistant", "content": "", "reasoning_content": "t", "tool_calls": [

@@ -29,6 +29,18 @@ TEST_F(Routes, ModelsAreNamed) {
   expect_refusal([&] { reply("/v1/models/other"); }, 404, "model");
 }
 
+/// Errors have the form of the interface, also where it has no route.
+TEST_F(Routes, DoorsHaveTheirPaths) {
+  const RequestError error(kUnknownRoute, "path", "none");
+  const auto json = [&](std::string_view path) { return door_of(path).error(error); };
+  EXPECT_TRUE(json("/api/blobs/sha256:1")["error"].is_string());
+  EXPECT_EQ(json("/api/blobs/sha256:1"), json("/api/chat"));
+  EXPECT_EQ(json("/v1/messages/batches")["type"], "error");
+  EXPECT_EQ(json("/v1/messages/batches"), json("/v1/messages"));
+  EXPECT_EQ(json("/v1/files"), error.to_json());
+  EXPECT_EQ(json("/v1/chat/completions"), error.to_json());
+}
+
 TEST_F(Routes, TextBecomesTokensAndBack) {
   const Json tokens = reply("/tokenize", {{"prompt", "a cat"}});
   EXPECT_EQ(tokens["tokens"], Json(ids_of("a cat")));

@@ -93,6 +93,23 @@ class Scheduling : public testing::Test {
   std::map<std::uint64_t, std::vector<std::int32_t>> drawn_;
 };
 
+/// Before a response begins.
+TEST_F(Scheduling, TooFewTokensForAnyAnswerAreRefused) {
+  start({.max_sequences = 1, .max_queue = 10});
+  const auto tokenizer = load_tokenizer(source_dir() + "/models/default");
+  constrain::ConstraintCache constraints(*tokenizer);
+  GenerateRequest constrained = request(1, 4);
+  constrained.answer.constraint = constraints.get({constrain::Source::Kind::regex, "[0-9]{5}"});
+  try {
+    scheduler_->submit(job({request(2, 4), constrained}));
+    ADD_FAILURE() << "expected an error";
+  } catch (const RequestError& e) {
+    EXPECT_EQ(e.where(), "max_tokens");
+    EXPECT_EQ(e.kind().status, 400);
+    EXPECT_THAT(e.what(), testing::HasSubstr("5 bytes, and there are 4 tokens"));
+  }
+}
+
 TEST_F(Scheduling, JobsHaveTheTokensTheyHaveAlone) {
   start({.max_sequences = 3, .max_queue = 100});
   std::vector<std::shared_ptr<Job>> jobs;

@@ -110,6 +110,23 @@ TEST_F(Tools, RepliesHaveTheParts) {
   EXPECT_EQ(plain["choices"][0]["message"]["content"], "<think>Hm.</think>Hi");
 }
 
+/// A template that reads the description of a tool without asking gets an empty one.
+TEST_F(Tools, DescriptionsMayBeMissing) {
+  ChatTemplates templates;
+  templates.by_name["default"] =
+      "{% for t in tools or [] %}// {{ '' + t.function.description }} {{ t.function.name }};{% endfor %}"
+      "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}<c>{\"name\": \"{{ c.function.name }}\", "
+      "\"arguments\": {{ c.function.arguments | tojson }}}</c>{% endfor %};{% endfor %}";
+  chat_.emplace(templates, *tokenizer_, ChatVariables{}, "test");
+  const auto prompt = [&](const std::string& tool) {
+    return *chat(R"("return_prompt_text": true, "tools": [{"type": "function", "function": {)" + tool + "}}]")
+                .prompts[0]
+                .text;
+  };
+  EXPECT_EQ(prompt(R"("name": "f", "description": "A.")"), "// A. f;Hi;");
+  EXPECT_EQ(prompt(R"("name": "f")"), "//  f;Hi;");
+}
+
 TEST_F(Tools, StreamsHaveTheSamePartsInPieces) {
   CompletionRequest request = with_tools(R"("stream": true)");
   CompletionReply reply(model_, request, "1", 5);

@@ -24,7 +24,9 @@ class Conversation {
         message["tool_calls"].push_back(this->call(call, given["tool_calls"][i]));
       }
     }
-    const auto name = fields.text("tool_name"), id = fields.text("tool_call_id");
+    const auto other = fields.text("name"), id = fields.text("tool_call_id");  // as OpenAI's clients write it
+    auto name = fields.text("tool_name");
+    if (!name) name = other;
     if (message["role"] == "tool") {
       if (const std::string own = id_of_result(id, name); !own.empty()) message["tool_call_id"] = own;
       if (name) message["name"] = *name;
