@@ -110,7 +110,7 @@ Json CompletionReply::delta(std::size_t sequence, const answer::AnswerDelta& del
 
 /// A prompt counts once, with what its first sequence did not have to read.
 void CompletionReply::count_cached(std::size_t sequence, const GenerateResult& result) {
-  if (sequence % static_cast<std::size_t>(request_.best_of) == 0) usage_.cached_tokens += result.cached_tokens;
+  if (sequence % request_.n_of_prompt() == 0) usage_.cached_tokens += result.cached_tokens;
 }
 
 Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
@@ -159,34 +159,30 @@ Json CompletionReply::choice(std::size_t index, const std::string& text, Json lo
   return choice;
 }
 
-/// The texts of searches as results of their own.
-std::vector<GenerateResult> CompletionReply::of_beams(std::span<const GenerateResult> results) const {
-  std::vector<GenerateResult> all;
-  for (const GenerateResult& result : results) {
-    if (result.hypotheses.empty()) all.push_back(result);  // of one beam
-    for (const TextHypothesis& hypothesis : result.hypotheses) {
-      GenerateResult own;
-      own.ids = hypothesis.ids;
-      own.text = hypothesis.text;
-      own.finish_reason = hypothesis.finish_reason;
-      own.cached_tokens = result.cached_tokens;
-      all.push_back(std::move(own));
-    }
+/// The results of a prompt: those of its sequences, or the texts that its search has found, which may be fewer.
+std::vector<GenerateResult> CompletionReply::results_of(std::size_t prompt, std::span<const GenerateResult> all) const {
+  const std::span<const GenerateResult> own = all.subspan(prompt * request_.n_of_prompt(), request_.n_of_prompt());
+  if (!request_.searches || own.front().hypotheses.empty()) return {own.begin(), own.end()};
+  std::vector<GenerateResult> found;
+  for (const TextHypothesis& hypothesis : own.front().hypotheses) {
+    GenerateResult& result = found.emplace_back();
+    result.ids = hypothesis.ids;
+    result.text = hypothesis.text;
+    result.finish_reason = hypothesis.finish_reason;
+    result.cached_tokens = own.front().cached_tokens;
   }
-  return all;
+  return found;
 }
 
 Json CompletionReply::whole(std::span<const GenerateResult> results) {
-  std::vector<GenerateResult> beams;
-  if (request_.searches) results = beams = of_beams(results);
   Json choices = Json::array();
-  const auto best_of = static_cast<std::size_t>(request_.best_of);
   for (std::size_t p = 0; p < request_.prompts.size(); ++p) {
     const Prompt& prompt = request_.prompts[p];
-    const std::span<const GenerateResult> own = results.subspan(p * best_of, best_of);
+    const std::vector<GenerateResult> own = results_of(p, results);
+    const std::size_t first = p * request_.n_of_prompt();
     for (const GenerateResult& result : own) usage_.completion_tokens += std::ssize(result.ids);
-    count_cached(p * best_of, own.front());
-    for (const std::size_t s : best(own, static_cast<std::size_t>(request_.n))) {
+    count_cached(first, own.front());
+    for (const std::size_t s : best(own, std::min(own.size(), static_cast<std::size_t>(request_.n)))) {
       const GenerateResult& result = own[s];
       Json logprobs;
       if (request_.reports_logprobs) {
@@ -198,7 +194,7 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
       count_reasoning(result.ids);
       const std::string text = request_.is_chat ? result.text : lead(prompt) + result.text;
       Json choice = this->choice(choices.size(), text, std::move(logprobs), result.finish_reason);
-      if (request_.reports_ids) choice["vitrine"] = reports(request_.searches ? p : p * best_of + s, result.ids);
+      if (request_.reports_ids) choice["vitrine"] = reports(request_.searches ? p : first + s, result.ids);
       if (request_.returns_ids) choice["token_ids"] = result.ids;
       choices.push_back(std::move(choice));
       if (request_.returns_ids && !request_.is_chat) choices.back()["prompt_token_ids"] = prompt.ids;

@@ -51,7 +51,7 @@ class CompletionReply {
   Logprobs logprobs_of(const Prompt& prompt) const;
   void count_cached(std::size_t sequence, const GenerateResult& result);
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
-  std::vector<GenerateResult> of_beams(std::span<const GenerateResult> results) const;
+  std::vector<GenerateResult> results_of(std::size_t prompt, std::span<const GenerateResult> all) const;
   Json prompt_logprobs_of(const GenerateResult& result) const;
   std::string lead(const Prompt& prompt) const;
   Json choice(std::size_t index, const std::string& text, Json logprobs, std::optional<FinishReason> reason) const;

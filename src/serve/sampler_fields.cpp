@@ -1,5 +1,7 @@
 #include "serve/sampler_fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string>

@@ -221,9 +221,9 @@ std::set<std::int32_t> naive_infill(const std::vector<std::string>& pieces, std:
       if (p[i] < least && !is_stop(i)) p[i] = 0;
       sum += p[i];
     }
-    if (std::all_of(p.begin(), p.end(), [&](double& each) { return each == 0 || is_stop(&each - p.data()); })) {
-      return {stop};
-    }
+    bool has_text = false;
+    for (std::size_t i = 0; i < p.size(); ++i) has_text = has_text || (p[i] > 0 && !is_stop(i));
+    if (!has_text) return {stop};
     for (double& each : p) each /= sum;
   }
   std::set<std::int32_t> left;

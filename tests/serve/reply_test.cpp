@@ -214,6 +214,8 @@ TEST_F(Replies, TheBeamsOfASearch) {
   EXPECT_EQ(reply["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(reply["choices"][1]["finish_reason"], "length");
   EXPECT_EQ(reply["usage"]["completion_tokens"], 5);
+  results[0].hypotheses.pop_back();  // a constraint may leave fewer texts than beams
+  EXPECT_EQ(whole(request, results)["choices"].size(), 3U);
 }
 
 /// vLLM's prompt_logprobs, beside log-probabilities of fewer tokens.
@@ -370,7 +372,7 @@ TEST_F(Streams, AnEchoOfOneTokenHasNoLogprob) {
   CompletionReply reply(model_, request, "1", 5);
   const std::vector<Json> chunks = reply.chunks(step(0, 20, "a"));
   ASSERT_EQ(chunks.size(), 2U);
-  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["token_logprobs"], Json({nullptr}));
+  EXPECT_EQ(chunks[0]["choices"][0]["logprobs"]["token_logprobs"], Json::array({nullptr}));
 }
 
 }  // namespace
