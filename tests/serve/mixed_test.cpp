@@ -33,7 +33,7 @@ class MixedRequests : public RequestTest {
     model_.d_model = checkpoint_.model->config().d_model;
   }
 
-  /// 24 requests: fields of completions, and of chats.
+  /// 28 requests: fields of completions, and of chats.
   static std::vector<std::pair<bool, std::string>> bodies() {
     const std::string sampled = R"("max_tokens": 40, "logprobs": 2)",
                       chatted = R"("temperature": 1, "max_tokens": 90, "logprobs": true, "top_logprobs": 1)";
@@ -53,7 +53,11 @@ class MixedRequests : public RequestTest {
          R"("seed": 10, "xtc_probability": 1, "top_k": 50)", R"("seed": 11, "typical_p": 0.7, "top_n_sigma": 1.5)",
          R"("seed": 12, "banned_strings": ["e", " th"])", R"("seed": 13, "min_tokens": 15, "stop": ["."])",
          R"("seed": 14, "json_schema": {"const": {"all": "of this", "is": "forced"}}, "fast_forward": true)",
-         R"("seed": 15, "n": 3, "logit_bias": {"5": 4})"}) {
+         R"("seed": 15, "n": 3, "logit_bias": {"5": 4})",
+         R"("seed": 25, "dynatemp_range": 0.5, "dynatemp_exponent": 0.7, "min_keep": 3, "top_p": 0.1)",
+         R"("seed": 26, "samplers": ["top_k", "infill"], "top_k": 40, "prompt_logprobs": 2)",
+         R"("seed": 27, "top_k": 3, "repetition_detection": {"max_pattern_size": 2, "min_count": 2}, "n_indent": 1)",
+         R"("seed": 28, "post_sampling_probs": true, "top_k": 8)"}) {
       all.emplace_back(false, sampled + ", " + more);
     }
     for (const std::string& more :
@@ -101,6 +105,11 @@ class MixedRequests : public RequestTest {
     EXPECT_EQ(actual.text, expected.text);
     EXPECT_EQ(actual.finish_reason, expected.finish_reason);
     ASSERT_EQ(actual.logprobs.size(), expected.logprobs.size());
+    ASSERT_EQ(actual.prompt_logprobs.size(), expected.prompt_logprobs.size());
+    for (std::size_t i = 0; i < expected.prompt_logprobs.size(); ++i) {
+      EXPECT_EQ(actual.prompt_logprobs[i].logprob, expected.prompt_logprobs[i].logprob);
+      EXPECT_EQ(actual.prompt_logprobs[i].rank, expected.prompt_logprobs[i].rank);
+    }
     for (std::size_t i = 0; i < expected.logprobs.size(); ++i) {
       EXPECT_EQ(actual.logprobs[i].logprob, expected.logprobs[i].logprob);
       EXPECT_EQ(actual.logprobs[i].removed, expected.logprobs[i].removed);
@@ -112,12 +121,12 @@ class MixedRequests : public RequestTest {
 
 TEST_F(MixedRequests, HaveTheBitsTheyHaveAlone) {
   const auto all = bodies();
-  ASSERT_EQ(all.size(), 24U);
+  ASSERT_EQ(all.size(), 28U);
   std::vector<GenerateResult> alone;
   for (const auto& body : all) {
     for (GenerateResult& own : run({&body, 1}, 1, 1)) alone.push_back(std::move(own));
   }
-  ASSERT_EQ(alone.size(), 26U);
+  ASSERT_EQ(alone.size(), 30U);
   for (const GenerateResult& own : alone) EXPECT_EQ(own.logprobs.size(), own.ids.size());
   for (const std::size_t n_together : {5U, 32U}) {
     for (const int n_threads : {1, 2}) {
