@@ -83,6 +83,17 @@ void log_softmax(const Kernels& kernels, std::span<const float> logits, std::spa
   }
 }
 
+/// The log-probabilities of a token and of others.
+TokenReport report_with(std::int32_t id, std::span<const float> logits, std::span<const std::int32_t> others) {
+  const double normalizer = log_sum_exp(logits);
+  const auto logprob = [&](std::int32_t i) {
+    return static_cast<double>(logits[static_cast<std::size_t>(i)]) - normalizer;
+  };
+  TokenReport own{id, logprob(id), {}};
+  for (const std::int32_t each : others) own.top.push_back({each, logprob(each)});
+  return own;
+}
+
 /// Divides or multiplies the score of each token of the text, as sample() does with logits.
 void penalize(std::span<const std::int32_t> ids, double penalty, std::span<float> scores) {
   if (penalty == 1) return;
@@ -149,9 +160,8 @@ TextSoFar Sequence::text_of(const Branch& branch) const {
 
 TokenReport Sequence::report_of(std::int32_t id, std::span<const float> logits, const AllowedTokens* allowed) const {
   if (!wants_logprobs()) return {id, 0, {}};
-  TokenReport own{id, logprob(logits, id), {}};
-  if (request_.logprob_ids.empty()) own.top = top_logprobs(logits, request_.n_logprobs);
-  for (const std::int32_t each : request_.logprob_ids) own.top.push_back({each, logprob(logits, each)});
+  const bool names_ids = !request_.logprob_ids.empty();
+  TokenReport own = report_with(id, logits, names_ids ? request_.logprob_ids : max_likely(logits, request_.n_logprobs));
   if (allowed != nullptr) own.removed = removed_probability(*allowed, logits);
   return own;
 }
@@ -214,7 +224,8 @@ void Sequence::take_prompt_logits(std::int64_t position, std::span<const float> 
   TokenReport& own = result_.prompt_logprobs[static_cast<std::size_t>(position - request_.first_prompt_logprob)];
   const std::int32_t id = request_.prompt[static_cast<std::size_t>(position + 1)];
   const int n_top = std::max(request_.n_prompt_logprobs.value_or(0), request_.n_logprobs);
-  own = {id, logprob(logits, id), top_logprobs(logits, n_top), rank_of(logits, id) + 1};
+  own = report_with(id, logits, max_likely(logits, n_top));
+  own.rank = rank_of(logits, id) + 1;
 }
 
 void Sequence::report_prompt() {

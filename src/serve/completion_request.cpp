@@ -293,8 +293,9 @@ void read_logprob_wishes(const ServedModel& model, RequestFields& fields, Comple
     throw RequestError(kInvalid, "use_beam_search", "expected no log-probabilities with it");
   }
   wishes.are_sampled = fields.flag("post_sampling_probs").value_or(false);
-  if (wishes.are_sampled && !wishes.ids.empty()) {
-    throw RequestError(kInvalid, "logprob_token_ids", "expected no \"post_sampling_probs\" with it");
+  const bool mixes = !wishes.ids.empty() || request.best_of > request.n || (request.echoes && request.reports_logprobs);
+  if (wishes.are_sampled && mixes) {
+    throw RequestError(kInvalid, "post_sampling_probs", "expected no logprob_token_ids, best_of and echo with it");
   }
 }
 

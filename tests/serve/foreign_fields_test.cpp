@@ -196,6 +196,10 @@ TEST_F(ForeignFields, LogprobsThatOtherServersReport) {
   own = sequence(R"("n_probs": 2, "post_sampling_probs": true)");
   EXPECT_TRUE(own.wants_sampled_logprobs && own.wants_logprobs);
   EXPECT_FALSE(sequence(R"("logprobs": 2)").wants_sampled_logprobs);
+  for (const char* more : {R"("logprob_token_ids": [5])", R"("best_of": 2)", R"("echo": true)"}) {
+    expect_completion_error(R"("n_probs": 2, "post_sampling_probs": true, )" + std::string(more),
+                            "post_sampling_probs");
+  }
 }
 
 TEST_F(ForeignFields, SequencesShareTheTextsOfTheSampler) {
