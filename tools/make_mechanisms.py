@@ -36,7 +36,7 @@ The runs are those of small checkpoints with random weights in `tests/goldens`, 
 1, 5, 9, 3, 7, 2. The same values can be had by, say,
 
 ```
-vitrine trace tests/goldens/bloom --ids 1,5,9,3,7,2 --out values.safetensors
+vitrine trace tests/goldens/bloom --ids 1,5,9,3,7,2 --compute f32 --out values.safetensors
 ```
 
 T is the number of tokens, d the width of the residual stream, H the number of heads, p a position, ⊙ the product of
@@ -55,7 +55,7 @@ class Run:
         self.weights = read_safetensors(folder / "model.safetensors")
         with tempfile.TemporaryDirectory() as out:
             path = Path(out) / "values.safetensors"
-            command = [vitrine, "trace", str(folder), "--ids", ",".join(map(str, IDS)), "--out", str(path)]
+            command = [vitrine, "trace", str(folder), "--ids", ",".join(map(str, IDS)), "--compute", "f32", "--out", str(path)]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 raise SystemExit(f"make_mechanisms: {' '.join(command)}: {done.stderr.strip()}")

@@ -127,7 +127,7 @@ class Run:
             self.sites = read_safetensors(path)
 
     def command(self, name, *arguments):
-        done = subprocess.run([self.vitrine, name, str(MODEL), *arguments], capture_output=True, text=True)
+        done = subprocess.run([self.vitrine, name, str(MODEL), *arguments, "--compute", "f32"], capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"make_walkthrough: vitrine {name}: {done.stderr.strip()}")
         return done.stdout
@@ -435,7 +435,9 @@ def page(run):
 
 Which token comes next? This page follows the computation through the default model, a small Gemma 2 with {parameters / 1e6:.2f} million parameters,
 {c["num_hidden_layers"]} blocks and d = {c["hidden_size"]}, trained on children's stories and a novel ([model card](../models/default/README.md)). All values are from a real run;
-`vitrine trace "{PROMPT[:16]}…" --out values.safetensors` writes them, under the names in [sites.md](sites.md)."""
+`vitrine trace "{PROMPT[:16]}…" --compute f32 --out values.safetensors` writes them, under the names in [sites.md](sites.md).
+Products are those of float32 numbers here, as in the formulas; without `--compute f32`, the model's bf16 weights are multiplied by
+activations rounded to bfloat16."""
     parts = (text_to_ids, embedding, first_norm, projections, rotation, attention, output, mlp, layers, final_norm, logits,
              every_prefix, choice)
     return "\n\n".join([head] + [part(run) for part in parts]) + "\n"

@@ -22,7 +22,7 @@ OpenOptions options_of(const std::string& tokenizer, int threads, const std::str
   if (!types) raise_bad_input("[kv] expected f32, bf16, f16, int8, int4, or two of them as in int8:int4, got " + kv);
   options.kv_types = *types;
   const auto named = compute_named(compute);
-  if (!named || compute == "int8") raise_bad_input("[compute] expected auto, f32 or bf16, got " + compute);
+  if (!named) raise_bad_input("[compute] expected auto, f32, int8 or bf16, got " + compute);
   options.compute = *named;
   options.poll = poll_signals;
   return options;

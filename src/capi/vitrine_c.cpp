@@ -91,7 +91,7 @@ std::vector<std::int32_t> ids_of(const std::int32_t* ids, std::size_t n) {
   return n == 0 ? std::vector<std::int32_t>() : std::vector<std::int32_t>(ids, ids + n);
 }
 
-OpenOptions open_options(const char* json, bool& wants_int8) {
+OpenOptions open_options(const char* json) {
   CallOptions options(json);
   OpenOptions open;
   open.threads = options.whole<int>("threads", 1, 1024).value_or(0);
@@ -114,7 +114,6 @@ OpenOptions open_options(const char* json, bool& wants_int8) {
   const std::optional<Compute> compute = compute_named(name);
   if (!compute) throw BadInput("options", "compute: expected auto, f32, int8 or bf16, got {}", name);
   open.compute = *compute;
-  wants_int8 = name == "int8";
   options.finish();
   return open;
 }
@@ -149,13 +148,7 @@ int vitrine_open(const char* path, const char* options, vitrine_model** model) {
     check(model, "model");
     *model = nullptr;
     check(path, "path");
-    bool wants_int8 = false;
-    auto opened =
-        std::make_unique<vitrine_model>(vitrine_model{LanguageModel::open(path, open_options(options, wants_int8))});
-    if (wants_int8 && !has_blocks(*ModelAccess::state(opened->model).checkpoint.model)) {
-      throw Unsupported("options", "compute: int8 multiplies quantized weights, but {} has none", path);
-    }
-    *model = opened.release();
+    *model = std::make_unique<vitrine_model>(vitrine_model{LanguageModel::open(path, open_options(options))}).release();
   });
 }
 

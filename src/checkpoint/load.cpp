@@ -7,8 +7,14 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "checkpoint/formats.h"
+#include "model/check_compute.h"
 
 namespace vitrine {
+
+Compute checked_compute(const Checkpoint& checkpoint, Compute asked) {
+  check_compute(*checkpoint.model, asked);
+  return asked == Compute::automatic && checkpoint.asks_float32 ? Compute::int8 : asked;
+}
 
 Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) {
   if (path.empty()) throw BadInput("MODEL", "expected a path, got an empty text");

@@ -9,6 +9,7 @@
 
 #include "checkpoint/sampling_overrides.h"
 #include "model/model.h"
+#include "pass/compute.h"
 
 namespace vitrine {
 
@@ -58,6 +59,7 @@ struct Checkpoint {
   std::vector<UnreadTensors> unread;            ///< What else the file holds.
   std::string wrapper;                          ///< model_type of the model whose text half this is; "": of none.
   std::string config;                           ///< config.json, of the text half; "" if the format has none.
+  bool asks_float32 = false;                    ///< The dtype of config.json is float32.
   std::string tokenizer_path;                   ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
@@ -67,6 +69,10 @@ struct Checkpoint {
   SamplingOverrides generation;        ///< generation_config.json.
   SearchDefaults search;
 };
+
+/// How the weights are multiplied if a user asks for `asked`: with Compute::automatic, in a model whose config.json
+/// asks for float32, bfloat16 weights multiply floats. Throws as check_compute().
+Compute checked_compute(const Checkpoint& checkpoint, Compute asked);
 
 /// Loads a Hugging Face folder, a GGUF or a llama2.c file, recognized by its content. Weights are memory-mapped; only
 /// tensors with interleaved rows (Rows::by_kv_head) are copied. Throws BadInput for a path that does not exist,

@@ -15,6 +15,7 @@
 #include "cli/table.h"
 #include "inspect/account.h"
 #include "inspect/recorder.h"
+#include "model/check_compute.h"
 #include "model/count.h"
 #include "train/learner.h"
 #include "train/memory.h"
@@ -226,7 +227,7 @@ Result measure(const BenchOptions& o) {
   const Session session = open_model(o, o.model, false);
   const Model& model = *session.checkpoint.model;
   result.load_s = seconds_since(start);
-  result.numbers = products_of(o, model, o.model);
+  result.numbers = products_name(model, session.compute);
   result.ceilings = measure_ceilings(*session.pool, result.numbers == "bf16");
   bar.update(1, o.repeats + 2);
   forget_peak_memory();

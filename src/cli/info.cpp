@@ -43,13 +43,12 @@ ModelFacts facts_of_config(const InfoOptions& o, const std::string& name) {
   if (o.compute == "int8" || (o.compute == "bf16" && s.types != "bf16")) {
     throw Unsupported("--compute", "{} does not multiply weights of {}", o.compute, s.types);
   }
-  if (o.compute == "bf16") s.products = o.compute;
+  if (o.compute != "auto") s.products = o.compute;
   return s;
 }
 
 ModelFacts facts_of_checkpoint(const InfoOptions& o, const std::string& path, const Checkpoint& checkpoint) {
-  products_of(o, *checkpoint.model, path);  // checks --compute
-  return checkpoint_facts(checkpoint, path, compute_of(o));
+  return checkpoint_facts(checkpoint, path, checked_compute(checkpoint, compute_of(o)));
 }
 
 InfoRequest request_of(const InfoOptions& o, const Subject& s) {

@@ -15,6 +15,7 @@
 #include "inspect/attribution.h"
 #include "inspect/layout.h"
 #include "metrics/metrics.h"
+#include "model/check_compute.h"
 #include "model/count.h"
 #include "report/describe.h"
 #include "train/run_folder.h"
@@ -103,7 +104,7 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"description", session.checkpoint.description},
           {"params", count_params(config)},
           {"bytes", stored_bytes(*session.checkpoint.model)},
-          {"rounds_inputs", has_blocks(*session.checkpoint.model) && o.compute != "f32"},
+          {"products", products_name(*session.checkpoint.model, session.compute)},
           {"config", rows_of(json_of(describe_model(config)))},
           {"groups", groups_json(config)},
           {"model_path", shell_quoted(path)},

@@ -13,7 +13,6 @@
 #include "generate/pipeline_parallel.h"
 #include "generate/tensor_parallel.h"
 #include "inspect/objective.h"
-#include "model/check_compute.h"
 #include "report/model_facts.h"
 #include "report/results.h"
 #include "tokenizer/utf8.h"
@@ -69,7 +68,7 @@ void add_common(Command& command, Options& o) {
   add_choice(
       command, "--compute", o.compute, {"auto", "f32", "int8", "bf16"},
       "How weights are multiplied: int8 rounds the activations to 8 bits for quantized weights, bf16 does the same "
-      "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: int8 if any weight is quantized");
+      "and rounds them to bfloat16 for bf16 weights, f32 rounds nothing; auto: each weight as it is stored");
   command.add_option("--kv", o.kv, "Types of keys and values in the KV cache: K, or K:V as in int8:int4")
       ->check(check_kv_types, "{f32,bf16,f16,int8,int4}");
   add_list(command, "--allow-config-key", o.allowed_config_keys,
@@ -198,14 +197,6 @@ std::unique_ptr<const Tokenizer> tokenizer_of_targets(const Options& o, const st
 
 Compute compute_of(const Options& o) { return compute_named(o.compute).value(); }
 
-std::string products_of(const Options& o, const Model& model, const std::string& path) {
-  if (o.compute == "int8" && !has_blocks(model)) {
-    throw Unsupported("--compute", "int8 multiplies quantized weights, but {} has none", path);
-  }
-  check_compute(model, compute_of(o));
-  return products_name(model, compute_of(o));
-}
-
 void use_adapter(Session& session, const std::string& text) {
   const auto [path, scale] = split_adapter(text);
   session.add({path, scale}, *session.pool);
@@ -243,7 +234,6 @@ Session open(const Options& o, const std::string& given, bool wants_tokenizer) {
   static_cast<OpenedModel&>(session) = vitrine::open_model(path, options, wants_tokenizer, *session.pool);
   for (const std::string& text : session.checkpoint.notes) note(text);
   session.whole_model = session.checkpoint.model;
-  products_of(o, *session.checkpoint.model, path);  // checks --compute int8
   if (o.ranks != nullptr) split_model(o, session);
   return session;
 }
@@ -397,7 +387,7 @@ void add_state_every(Command& command, Options& o) {
 GenerateContext Session::context(const Options& o) const {
   GenerateContext context{checkpoint.model.get(), pool.get(),     &default_kernels(),
                           tokenizer.get(),        kv_types(o.kv), &interrupted()};
-  context.compute = compute_of(o);
+  context.compute = compute;
   context.state_every = o.state_every;
   context.adapters = applied;
   context.split = split.get();

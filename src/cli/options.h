@@ -234,11 +234,8 @@ Session open_model(const Options& options, const std::string& path, bool needs_t
 /// The same, with the model's tokenizer if it has one, which must be the case if `needs_tokenizer`.
 Session open_for_texts(const Options& options, const std::string& path, bool needs_tokenizer);
 
-/// What --compute names; int8 is automatic, and so is auto.
+/// What --compute names.
 Compute compute_of(const Options& options);
-/// The numbers that most products multiply: "int8", "bf16" or "f32". `path` names the model in errors. Throws
-/// Unsupported if the weights cannot be multiplied as --compute says.
-std::string products_of(const Options& options, const Model& model, const std::string& path);
 /// Returns `text`, or all of stdin if `text` is `-`.
 std::string read_text(const std::string& text);
 

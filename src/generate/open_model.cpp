@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "model/check_compute.h"
 
 namespace vitrine {
 namespace {
@@ -37,7 +36,7 @@ void OpenedModel::add(const OpenAdapter& adapter, ThreadPool& pool) {
 OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, const OpenOptions& options,
                             bool wants_tokenizer, ThreadPool& pool) {
   OpenedModel model{std::move(checkpoint)};
-  check_compute(*model.checkpoint.model, options.compute);
+  model.compute = checked_compute(model.checkpoint, options.compute);
   for (const OpenAdapter& adapter : options.adapters) model.add(adapter, pool);
   open_tokenizer(path, options, wants_tokenizer, model);
   return model;

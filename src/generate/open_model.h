@@ -16,6 +16,7 @@ namespace vitrine {
 /// A model as OpenOptions says.
 struct OpenedModel {
   Checkpoint checkpoint{};
+  Compute compute = Compute::automatic;          ///< How its passes multiply.
   std::string tokenizer_path{};                  ///< "": there is none.
   std::unique_ptr<const Tokenizer> tokenizer{};  ///< Null: there is none, or it was not wanted.
   std::exception_ptr why_no_tokenizer{};         ///< BadInput or Unsupported, if it was wanted.

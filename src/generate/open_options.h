@@ -13,10 +13,11 @@
 
 namespace vitrine {
 
-/// The value of --compute: auto, f32, int8 (which is automatic) or bf16; nothing for other names.
+/// The value of --compute: auto, f32, int8 or bf16; nothing for other names.
 constexpr std::optional<Compute> compute_named(std::string_view name) {
-  if (name == "auto" || name == "int8") return Compute::automatic;
+  if (name == "auto") return Compute::automatic;
   if (name == "f32") return Compute::f32;
+  if (name == "int8") return Compute::int8;
   return name == "bf16" ? std::optional(Compute::bf16) : std::nullopt;
 }
 

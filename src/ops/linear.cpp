@@ -20,8 +20,9 @@ constexpr std::int64_t kPanel = std::int64_t{1} << 16;  // floats of a dequantiz
 struct Division {
   std::int64_t unit, most;
 
-  Division(const MatrixView& weight, bool has_panel) : unit(1), most(weight.rows) {
+  Division(const MatrixView& weight, bool has_panel, bool packs) : unit(packs ? kBlock : 1), most(weight.rows) {
     if (!has_panel) return;
+    unit = 1;
     if (weight.col_stride != 1) unit = is_blocks(weight.dtype) ? block_size(weight.dtype).elements : kColumnsAtOnce;
     most = std::max(weight.col_stride != 1 ? unit : kBlock, kPanel / weight.cols / unit * unit);
   }
@@ -58,7 +59,7 @@ Numbers numbers_of(const Pass& p, const MatrixView& weight) {
     const bool whole = weight.col_stride == 1 && weight.cols % block_size(weight.dtype).elements == 0;
     return whole ? Numbers::integers : Numbers::floats;
   }
-  return p.compute == Compute::bf16 && weight.dtype == DType::bf16 ? Numbers::pairs : Numbers::floats;
+  return p.compute != Compute::int8 && weight.dtype == DType::bf16 ? Numbers::pairs : Numbers::floats;
 }
 
 /// x, whose rows have whole parts, rounded to 8 bits for a product with a weight of type `w`.
@@ -125,7 +126,7 @@ void multiply_pairs(Pass& p, const MatrixView& x, const MatrixView& weight, floa
   const std::int64_t stride = rows.row_size(), operations = x.rows * weight.cols + 1;
   const float* const operand =
       packs ? packed(p, view_of(rows.data, x.rows, rounded_size(k, x.cols), stride)) : rows.data;
-  for_ranges(p, weight.rows, 1, max_rows(operations, kBlock), operations,
+  for_ranges(p, weight.rows, packs ? kBlock : 1, max_rows(operations, kBlock), operations,
              [&](std::int64_t first, std::int64_t count, int thread) {
                const MatrixView w = weight.row_range(first, count);
                if (packs) {
@@ -190,7 +191,7 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
 
   const std::int64_t operations = x.rows * weight.cols + 1;
   const bool has_panel = is_quantized(weight.dtype) && (packs || !is_multiplied_in_place(weight, x.rows));
-  const Division division(weight, has_panel);
+  const Division division(weight, has_panel, packs);
   const std::int64_t most = std::min(division.most, max_rows(operations, kBlock * division.unit));
   const Tensor panels = has_panel ? p.tensor({p.pool.size(), std::min(weight.rows, most) * weight.cols}) : Tensor{};
   for_ranges(p, weight.rows, division.unit, most, operations, [&](std::int64_t first, std::int64_t count, int thread) {

@@ -7,6 +7,7 @@
 #include "checkpoint/presets.h"
 #include "generate/context.h"
 #include "inspect/layout.h"
+#include "model/check_compute.h"
 #include "model/count.h"
 #include "report/describe.h"
 
@@ -86,6 +87,7 @@ ModelFacts config_facts(const Json& json, const std::string& name) {
   const auto type = json.contains("dtype") ? json["dtype"] : json.value("torch_dtype", Json("float32"));
   const bool is_f32 = type == "float32";
   facts.file = json;
+  facts.products = type == "bfloat16" ? "bf16" : "f32";
   facts.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
   facts.stored_bytes = count_params(facts.config) * (is_f32 ? 4 : 2);
   facts.per_layer_bytes = count_per_layer_params(facts.config) * (is_f32 ? 4 : 2);
@@ -195,18 +197,6 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
     facts["cluster"] = cluster_json(cluster_of(s.config, w.batch, w.length, *request.cluster));
   }
   return facts;
-}
-
-bool has_blocks(const Model& model) {
-  bool found = false;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
-    found = found || is_blocks(param.view.dtype);
-  });
-  return found;
-}
-
-std::string products_name(const Model& model, Compute compute) {
-  return compute != Compute::f32 && has_blocks(model) ? "int8" : compute == Compute::bf16 ? "bf16" : "f32";
 }
 
 std::int64_t stored_bytes(const Model& model) {

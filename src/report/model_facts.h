@@ -56,10 +56,6 @@ std::string stack_prefix(Stack stack, const char* end);
 /// What `info --json` prints.
 Json info_json(const InfoRequest& request, const ModelFacts& facts);
 
-/// Whether a weight has a block format.
-bool has_blocks(const Model& model);
-/// The numbers that most products with its weights multiply: "int8", "bf16" or "f32".
-std::string products_name(const Model& model, Compute compute);
 /// The size of a model's parameters as they are stored, in bytes.
 std::int64_t stored_bytes(const Model& model);
 

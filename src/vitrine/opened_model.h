@@ -39,7 +39,6 @@ struct LanguageModel::State : OpenedModel {
       : model_path(path),
         chat_template(options.chat_template),
         kv_types(options.kv_types),
-        compute(options.compute),
         poll(options.poll),
         pools(options.threads == 0 ? default_thread_count() : options.threads) {
     std::unique_ptr<ThreadPool> pool = pools.take();
@@ -63,7 +62,6 @@ struct LanguageModel::State : OpenedModel {
 
   std::string model_path, chat_template;
   KvTypes kv_types;
-  Compute compute;
   std::function<void()> poll;
   mutable PoolShelf pools;
   mutable std::once_flag has_templates;

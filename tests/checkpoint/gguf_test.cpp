@@ -85,7 +85,8 @@ std::string refusal_of(const std::string& golden, const std::string& family) {
 void expect_same_model(const Checkpoint& original, const std::string& path) {
   const Checkpoint gguf = through_gguf(original, DType::f32, path);
   const std::vector<std::int32_t> ids = ids_for(*gguf.model);
-  const std::vector<float> ours = logits_of(*gguf.model, ids), reference = logits_of(*original.model, ids);
+  const RunOptions f32{.compute = Compute::f32};
+  const std::vector<float> ours = logits_of(*gguf.model, ids, f32), reference = logits_of(*original.model, ids, f32);
   const RopeConfig* const before = rope_of(original.model->config().blocks[0]);
   const RopeConfig* const after = rope_of(gguf.model->config().blocks[0]);
   // If the rows of q and k are permuted, scores are summed in another order, and at late positions the last bit of an

@@ -62,7 +62,7 @@ TEST_P(Golden, EverySiteEqualsTheReference) {
   const auto expected = golden_values(GetParam());
   const Checkpoint checkpoint = golden_checkpoint(GetParam());
   Probe probe(*checkpoint.model, {"*", "*.hook_ssm_state"});
-  logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe});
+  logits_of(*checkpoint.model, golden_ids(GetParam()), {.taps = &probe, .compute = Compute::f32});
 
   std::size_t compared = 0;
   float worst = 0;

@@ -34,7 +34,8 @@ class InitOf : public testing::TestWithParam<std::string> {
 
 TEST_P(InitOf, TransformersComputesTheSameLogits) {
   const Checkpoint checkpoint = tiny_checkpoint(GetParam(), figures_, folder_ / "m");
-  const std::vector<float> logits = logits_of(*checkpoint.model, all_["ids"].get<std::vector<std::int32_t>>());
+  const std::vector<float> logits =
+      logits_of(*checkpoint.model, all_["ids"].get<std::vector<std::int32_t>>(), {.compute = Compute::f32});
   const auto vocab_size = static_cast<std::size_t>(checkpoint.model->config().vocab_size);
   double largest = 0, worst = 0;
   for (std::size_t t = 0; t < figures_["logits"].size(); ++t) {

@@ -66,7 +66,8 @@ class Files : public testing::Test {
 TEST_F(Files, LogitsEqualTheGolden) {
   for (const std::string model : {"gpt2", "gemma2_f16", "llama_gqa_bf16_sharded"}) {
     const auto ids = golden_ids(model);
-    const Arguments all = {"logits", golden(model), "--ids", joined(ids), "--out", folder_ / "l.npy"};
+    const Arguments all = {"logits",    golden(model), "--ids", joined(ids),
+                           "--compute", "f32",         "--out", folder_ / "l.npy"};
     const Json json = json_of(all);
     const Npy npy = read_npy(folder_ / "l.npy");
     const Value expected = golden_values(model).at("hook_logits");
@@ -74,7 +75,7 @@ TEST_F(Files, LogitsEqualTheGolden) {
     EXPECT_EQ(json["shape"], Json({expected.shape[0], expected.shape[1]}));
     EXPECT_EQ(npy.shape, fmt::format("({}, {})", expected.shape[0], expected.shape[1]));
     expect_near(npy.values, expected.data, model);
-    EXPECT_TRUE(same_bits(npy.values, logits_of(*golden_checkpoint(model).model, ids)))
+    EXPECT_TRUE(same_bits(npy.values, logits_of(*golden_checkpoint(model).model, ids, {.compute = Compute::f32})))
         << "the library computes other logits";
     EXPECT_THAT(output_of(all), testing::HasSubstr("l.npy: float32 ["));
     EXPECT_EQ(folder_.files(), std::set<std::string>{"l.npy"});

@@ -98,7 +98,9 @@ TEST(LookCommand, CommandsNameTheOptionsOfTheRun) {
 }
 
 TEST(LookCommand, SpelledValuesHaveTheResultOfTheirArithmetic) {
-  const WrittenPage page = look({kText});
+  const WrittenPage page = look({kText, "--compute", "f32"});
+  EXPECT_EQ(page.index["products"], "f32");
+  EXPECT_EQ(look({kText}).index["products"], "bf16");
   std::size_t n = 0;
   for (const Json& cell : page.index["cells"]) {
     if (!cell.contains("result")) continue;

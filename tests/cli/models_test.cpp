@@ -126,7 +126,11 @@ TEST(Info, ComputesAStepOfManyRanks) {
 }
 
 TEST(Info, NamesTheNumbersOfItsProducts) {
-  EXPECT_EQ(json_of({"info", "gemma-2-2b"})["compute"], "f32");
+  EXPECT_EQ(json_of({"info", "gemma-2-2b"})["compute"], "bf16");
+  EXPECT_EQ(json_of({"info", "gemma-2-2b", "--compute", "f32"})["compute"], "f32");
+  EXPECT_EQ(json_of({"info", "gpt2"})["compute"], "f32");
+  EXPECT_EQ(json_of({"info", golden("llama_gqa_bf16_sharded")})["compute"], "bf16");
+  EXPECT_EQ(json_of({"info", golden("llama_gqa_bf16_sharded"), "--compute", "f32"})["compute"], "f32");
   EXPECT_EQ(json_of({"info", "gemma-2-2b", "--compute", "bf16"})["compute"], "bf16");
   EXPECT_NE(output_of({"info", "gemma-2-2b", "--compute", "bf16"}).find("products in bf16"), std::string::npos);
   expect_error({"info", "gemma-2-2b", "--compute", "int8"}, {"[--compute]", "int8", "bf16"});

@@ -26,7 +26,9 @@ TEST_F(TraceGradients, AreAddedWithoutChangingTheValues) {
   for (const std::string model : {"gpt2", "gemma2", "qwen2_moe", "olmo2", "falcon"}) {
     const Arguments sites = {"--sites", "*", "--sites", "*.hook_result", "--sites", "*.hook_attn_in"};
     const Values both = trace(model, sites);
-    output_of(command(golden(model), joined(golden_ids(model)), sites));
+    Arguments exact = sites;
+    exact.insert(exact.end(), {"--compute", "f32"});
+    output_of(command(golden(model), joined(golden_ids(model)), exact));
     const Values values = tensors_of(out_);
     const std::int64_t n_predictions = static_cast<std::int64_t>(golden_ids(model).size()) - 1;
     std::size_t gradients = 0;

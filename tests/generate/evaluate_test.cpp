@@ -23,7 +23,8 @@ TEST_P(EvaluateOn, EqualsPyTorchOnTheSameWindows) {
   const Json& eval = figures["eval"];
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
-    const GenerateContext context{checkpoint.model.get(), &pool, &default_kernels(), nullptr, KvType::f32, nullptr};
+    GenerateContext context{checkpoint.model.get(), &pool, &default_kernels(), nullptr, KvType::f32, nullptr};
+    context.compute = Compute::f32;
     const Evaluation result = evaluate(context, eval["text"].get<std::vector<std::int32_t>>(),
                                        {eval["window"], eval["stride"], checkpoint.bos_id});
     EXPECT_NEAR(result.loss(), eval["loss"].get<double>(), 1e-6);

@@ -20,6 +20,7 @@ namespace {
 struct Runner {
   explicit Runner(const std::string& name) : checkpoint(golden_checkpoint(name)), ids(golden_ids(name)) {
     context = {checkpoint.model.get(), &pool, &default_kernels()};
+    context.compute = Compute::f32;  // as the reference
   }
 
   Checkpoint checkpoint;
@@ -118,7 +119,7 @@ TEST_P(LensOf, EveryStateMatchesFloat64) {
   }
   const Lens found = lens(run.context, run.ids, {3, {1, 2}, !has_streams});
   Probe probe(model);
-  logits_of(model, run.ids, {.taps = &probe});
+  logits_of(model, run.ids, {.taps = &probe, .compute = Compute::f32});
   const auto d = static_cast<std::size_t>(model.config().width_before(model.config().n_layers()));
   const auto row_of = [&](std::size_t state, std::size_t t) {
     return std::span(probe.values.at(name_of(found.states[state])).data).subspan(t * d, d);
@@ -189,7 +190,7 @@ TEST_P(LensOf, HeadScoresMatchTheirDefinitions) {
     sites.insert(sites.end(), {"*hook_effective_attention", "*hook_ssm_carry"});
   }
   Probe probe(*run.checkpoint.model, sites);
-  logits_of(*run.checkpoint.model, run.ids, {.taps = &probe});
+  logits_of(*run.checkpoint.model, run.ids, {.taps = &probe, .compute = Compute::f32});
   const std::size_t n = run.ids.size();
   const std::vector<HeadScores> all_scores = head_scores(run.context, run.ids);
   for (const HeadScores& h : all_scores) {

@@ -39,7 +39,7 @@ class Backward : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(Backward, TheTapeDoesNotChangeTheForward) {
-  const std::vector<float> logits = logits_of(model_, ids_);
+  const std::vector<float> logits = logits_of(model_, ids_, {.compute = Compute::f32});
   for (const bool recompute : {false, true}) {
     ModelGradients model_gradients(model_, {.recompute = recompute});
     model_gradients.forward_backward({ids_});

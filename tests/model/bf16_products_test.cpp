@@ -1,10 +1,13 @@
-// --compute bf16: the bits do not depend on how the work is divided, on every instruction set of this machine, and the
-// sites show what was multiplied.
+// Products of bfloat16 numbers: the bits do not depend on how the work is divided, on every instruction set of this
+// machine, and the sites show what was multiplied.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <tuple>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/export.h"
 #include "model/check_compute.h"
@@ -43,7 +46,8 @@ TEST_P(Bf16Products, HaveTheBitsOfTheScalarTable) {
 }
 
 TEST_P(Bf16Products, PrefillEqualsChunksEqualsDecode) {
-  EXPECT_FALSE(same_bits(alone_, logits_of(model_, ids_, {.kernels = &kernels_for(GetParam())})));
+  EXPECT_FALSE(
+      same_bits(alone_, logits_of(model_, ids_, {.kernels = &kernels_for(GetParam()), .compute = Compute::f32})));
   for (const std::int64_t chunk : {1, 3, 14}) {
     if (GetParam() == Isa::scalar && chunk == 1) continue;
     EXPECT_TRUE(same_bits(alone_, chunked_logits_of(model_, ids_, chunk, options()))) << "chunks of " << chunk;
@@ -79,6 +83,42 @@ TEST_P(Bf16Products, WithTaps) {
 
 INSTANTIATE_TEST_SUITE_P(Isas, Bf16Products, testing::ValuesIn(available_isas()),
                          [](const auto& isa) { return std::string(name_of(isa.param)); });
+
+TEST(Bf16Compute, IsTheDefaultForBf16Weights) {
+  const Checkpoint checkpoint = load_checkpoint(kDefaultModel);
+  const std::vector<std::int32_t> ids = some_ids(*checkpoint.model, 9, 6);
+  const auto logits = [&](Compute compute) {
+    RunOptions o;
+    o.compute = compute;
+    return logits_of(*checkpoint.model, ids, o);
+  };
+  const std::vector<float> pairs = logits(Compute::bf16), floats = logits(Compute::f32);
+  EXPECT_FALSE(same_bits(pairs, floats));
+  EXPECT_TRUE(same_bits(logits(Compute::automatic), pairs));
+  EXPECT_TRUE(same_bits(logits(Compute::int8), floats)) << "int8 rounds for quantized weights only";
+  EXPECT_EQ(products_name(*checkpoint.model, Compute::automatic), "bf16");
+  EXPECT_EQ(products_name(*checkpoint.model, Compute::int8), "f32");
+  EXPECT_EQ(checked_compute(checkpoint, Compute::automatic), Compute::automatic);
+}
+
+TEST(Bf16Compute, IsNotTheDefaultIfTheConfigAsksForFloat32) {
+  const TempFolder temp;
+  const std::string folder = temp / "model";
+  std::filesystem::copy(kDefaultModel, folder);
+  Json config = parse_json(read_file(folder + "/config.json"), "config.json");
+  config.erase("torch_dtype");
+  for (const auto& [key, type, asks] :
+       {std::tuple{"dtype", "float32", true}, {"torch_dtype", "float32", true}, {"torch_dtype", "bfloat16", false}}) {
+    Json changed = config;
+    changed[key] = type;
+    write_file(folder + "/config.json", changed.dump());
+    const Checkpoint checkpoint = load_checkpoint(folder);
+    const Compute expected = asks ? Compute::int8 : Compute::automatic;
+    EXPECT_EQ(checked_compute(checkpoint, Compute::automatic), expected) << key << " " << type;
+    EXPECT_EQ(checked_compute(checkpoint, Compute::bf16), Compute::bf16);
+    EXPECT_THROW(checked_compute(checkpoint, Compute::int8), Unsupported);
+  }
+}
 
 TEST(Bf16Compute, RefusesWeightsOfOtherTypes) {
   EXPECT_NO_THROW(check_compute(*load_checkpoint(kDefaultModel).model, Compute::bf16));

@@ -33,6 +33,7 @@ TEST_P(DryRunOf, HasTheOpsAndTheMemoryOfTheRealRun) {
   Arena arena;
   Ledger real, dry;
   Pass pass{{pool, default_kernels(), arena}, {{0, n, 0, nullptr}}};
+  pass.compute = Compute::f32;
   pass.ledger = &real;
   pass.logits = {LogitRequest::Rows::range, 0, n, [](std::int64_t, const Tensor&) {}};
   model.forward(pass, ids);

@@ -186,7 +186,8 @@ std::vector<ModelConfig> possible_changes(const Model& model, const std::string&
 /// The largest difference of the logits of `config` from the golden's, divided by 1 + the largest.
 float deviation(const ModelConfig& config, const Model& model, const std::vector<std::int32_t>& ids,
                 const std::vector<float>& reference) {
-  const std::vector<float> logits = logits_of(Model(config, *params_for(config, model), {}), ids);
+  const RunOptions exact{.compute = Compute::f32};
+  const std::vector<float> logits = logits_of(Model(config, *params_for(config, model), {}), ids, exact);
   float largest = 0, difference = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     largest = std::max(largest, std::abs(reference[i]));

@@ -44,6 +44,7 @@ void ModelGradients::forward_backward(const std::vector<Ids>& sequences, float s
   std::vector<float> counted;
   const std::vector<AppliedAdapter> applied(o_.adapter != nullptr ? 1 : 0, AppliedAdapter{o_.adapter, 1});
   Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
+  pass.compute = Compute::f32;
   for (const Ids& sequence : sequences) {
     const auto first = static_cast<std::int64_t>(ids.size()), n = static_cast<std::int64_t>(sequence.size());
     pass.segments.push_back({first, n, 0, nullptr});
@@ -98,6 +99,7 @@ double loss_of(const Model& model, const Ids& ids, Taps* taps) {
   LossRequest loss{targets, weights};
   LossResult found;
   Pass pass{{pool, default_kernels(), arena}, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}, {}, taps};
+  pass.compute = Compute::f32;
   pass.training.loss = &loss;
   pass.training.result = &found;
   model.forward(pass, ids);

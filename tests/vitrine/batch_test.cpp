@@ -17,7 +17,10 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 using ByName = std::map<std::string, NamedValue>;
 
-LanguageModel golden(const std::string& name) { return LanguageModel::open(goldens() + "/" + name, {.threads = 2}); }
+/// Batches multiply as float32.
+LanguageModel golden(const std::string& name) {
+  return LanguageModel::open(goldens() + "/" + name, {.threads = 2, .compute = Compute::f32});
+}
 
 /// A tap that keeps values.
 SiteTap tap_into(ByName& seen) {

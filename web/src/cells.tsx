@@ -97,7 +97,7 @@ function Cells(p: { values: Values[] }) {
             {c.formula !== undefined && <p class="formula" dangerouslySetInnerHTML={{ __html: index.formulas[c.formula] }} />}
             {c.text && <p class="site arithmetic">{c.text}</p>}
             {v && <Operands c={c} v={v} open={open} />}
-            {c.op === "linear" && index.rounds_inputs && <p class="how">The weight is quantized: the model multiplies it by the input rounded to 8 bits, so its value differs a little from the arithmetic.</p>}
+            {c.op === "linear" && index.products !== "f32" && <p class="how">The model multiplies the weight by the input rounded to {index.products === "int8" ? "8 bits" : "bfloat16"}, so its value differs a little from the arithmetic.</p>}
             {c.file && <p class="how">computed in {c.file}</p>}
           </>
         ) : (

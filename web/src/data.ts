@@ -81,7 +81,7 @@ export interface Index {
   params: number;
   bytes: number;
   /// Products with quantized weights read their input rounded to 8 bits.
-  rounds_inputs: boolean;
+  products: "int8" | "bf16" | "f32";
   has_adapter: boolean;
   config: [string, string][];
   groups: { layers: number[]; flow: Flow[]; config: [string, string][] }[];

@@ -427,6 +427,7 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   result.unread = std::move(unread);
   if (half.wrapper != nullptr) result.wrapper = half.wrapper->model_type;
   result.config = half.config.dump(2) + "\n";
+  result.asks_float32 = half.config.value("dtype", half.config.value("torch_dtype", Json())) == "float32";
   return result;
 }
 
