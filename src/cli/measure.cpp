@@ -103,7 +103,9 @@ double measure_streams(ThreadPool& pool, const Pages& pages) {
   constexpr std::int64_t kLine = 8, kAhead = 8192 / 8, kLines = kMemory / 64;
   std::atomic<std::uint64_t> sink = 0;
   const double seconds = best([&] {
-    pool.parallel_for(kLines / kStreams, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    const std::int64_t n_parts = pool.size(), all = kLines / kStreams;
+    pool.parallel_for(n_parts, 1, [&](std::int64_t first_part, std::int64_t end_part, int) {
+      const std::int64_t begin = all * first_part / n_parts, end = all * end_part / n_parts;
       std::uint64_t sums[kLine] = {};
       const std::uint64_t* const first = pages.data() + begin * kStreams * kLine;
       const std::int64_t apart = (end - begin) * kLine;

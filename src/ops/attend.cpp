@@ -18,35 +18,37 @@ namespace {
 using Step = void (SegmentAttention::*)(const Tile&) const;
 
 /// Untapped segments: each tile goes through all four steps while it is in cache. The tiles of all segments are divided
-/// among workers.
+/// among lists, which the threads take.
 void run_tiles(Pass& p, std::int64_t wide, const Segments& segments) {
+  constexpr std::int64_t kListsPerThread = 16;
   std::int64_t operations = 0, n_rows = 0, positions = 0;
   for (const SegmentAttention& s : segments) {
     operations += s.operations();
     n_rows += s.n_rows();
     positions = std::max(positions, s.n_positions());
   }
-  const std::int64_t n_workers =
-      std::clamp<std::int64_t>(operations / ExecutionContext::kOperationsPerThread, 1, p.pool.size());
-  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_workers, 1, Tile::kMaxRows);
+  const std::int64_t n_worth = std::max<std::int64_t>(operations / ExecutionContext::kOperationsPerThread, 1);
+  const std::int64_t n_threads = std::min<std::int64_t>(n_worth, p.pool.size());
+  const std::int64_t n_lists = std::min<std::int64_t>(n_worth, n_threads == 1 ? 1 : n_threads * kListsPerThread);
+  const std::int64_t rows = std::clamp<std::int64_t>(n_rows / n_threads, 1, Tile::kMaxRows);
 
   const ArenaScope scope(p.arena);
-  const Tensor queries = p.tensor({n_workers, rows, wide});
-  const Tensor strips = p.tensor({n_workers, rows, positions});
-  const Tensor factors = p.tensor({n_workers, positions});
-  p.parallel_for(n_workers, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
-    for (std::int64_t worker = begin; worker < end; ++worker) {
-      Tile tile{queries.row(worker), strips.row(worker), p.scratch(thread)};
-      std::int64_t i = worker;  // tiles are interleaved, because later ones have more keys
+  const Tensor queries = p.tensor({p.pool.size(), rows, wide});
+  const Tensor strips = p.tensor({p.pool.size(), rows, positions});
+  const Tensor factors = p.tensor({p.pool.size(), positions});
+  p.parallel_for(n_lists, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    Tile tile{queries.row(thread), strips.row(thread), p.scratch(thread)};
+    for (std::int64_t list = begin; list < end; ++list) {
+      std::int64_t i = list;  // tiles are interleaved, because later ones have more keys
       for (const SegmentAttention& s : segments) {
         const std::int64_t n_tiles = s.n_tiles(rows);
-        for (; i < n_tiles; i += n_workers) {
+        for (; i < n_tiles; i += n_lists) {
           p.check_interrupt();
           s.place(i, rows, tile);
           s.score(tile);
           s.cap_and_mask(tile);
           s.softmax(tile);
-          if (p.training.dropout.rate > 0) s.drop(tile, factors.row(worker));
+          if (p.training.dropout.rate > 0) s.drop(tile, factors.row(thread));
           s.mix(tile);
         }
         i -= n_tiles;

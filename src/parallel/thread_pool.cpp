@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -11,13 +12,33 @@
 namespace vitrine {
 namespace {
 
-constexpr int kSpins = 2000;  // about ten microseconds, longer than the gap between two loops of a forward
+constexpr std::chrono::microseconds kSpinTime{50};  // longer than most gaps between two loops of a forward
 constexpr int kMaxThreads = 1024;
+constexpr std::int64_t kPiecesPerThread = 8;
+
+/// A share as one word: the number of its loop, and the pieces that are left.
+constexpr std::uint64_t share_of(std::uint32_t loop, std::int64_t begin, std::int64_t end) {
+  static_assert(kMaxThreads * kPiecesPerThread < 1 << 16);
+  return std::uint64_t{loop} << 32 | static_cast<std::uint64_t>(begin) << 16 | static_cast<std::uint64_t>(end);
+}
 
 void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+/// Waits until `is_ready()`, but not longer than kSpinTime. A pause takes 10 to 140 cycles, so the clock decides.
+template <class Ready>
+void spin_until(Ready is_ready) {
+  constexpr int kPauses = 32;  // between two looks at the clock
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPauses; ++i) {
+      if (is_ready()) return;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < end);
 }
 
 }  // namespace
@@ -28,6 +49,7 @@ ThreadPool::ThreadPool(int n_threads) {
   }
   scratch_.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(n_threads * kScratchBytes))));
   if (scratch_ == nullptr) throw OutOfCapacity("threads", "no memory for the scratch of {} threads", n_threads);
+  shares_ = std::vector<Share>(static_cast<std::size_t>(n_threads));
   workers_.reserve(static_cast<std::size_t>(n_threads - 1));
   try {
     for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
@@ -47,32 +69,64 @@ void ThreadPool::stop() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-/// Begins a loop, on the workers if it has several ranges. Returns the end of the calling thread's range.
-std::int64_t ThreadPool::start(Call call, const void* context, std::int64_t count, std::int64_t grain) {
+/// Begins a loop. Returns whether it has several pieces; if not, the caller runs it.
+bool ThreadPool::start(Call call, const void* context, std::int64_t count, std::int64_t grain) {
   // No read-modify-write is needed: the threads of a loop start after the flag is set, so a nested loop sees it.
   if (running_.load(std::memory_order_relaxed)) {
     throw InternalError("parallel_for", "called while another loop of the same pool is running");
   }
   running_.store(true, std::memory_order_relaxed);
-  const std::int64_t ranges = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, size());
-  if (ranges == 1) return count;
-  loop_ = {call, context, count, ranges};
-  unfinished_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
+  const std::int64_t n = size();
+  const std::int64_t most = n == 1 ? 1 : n * kPiecesPerThread;
+  const std::int64_t pieces = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, most);
+  if (pieces == 1) return false;
+  loop_ = {call, context, count, pieces};
+  unfinished_.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
+  const std::uint32_t number = generation_.load(std::memory_order_relaxed) + 1;
+  for (std::int64_t thread = 0; thread < n; ++thread) {
+    shares_[static_cast<std::size_t>(thread)].word.store(
+        share_of(number, pieces * thread / n, pieces * (thread + 1) / n), std::memory_order_release);
+  }
+  generation_.store(number, std::memory_order_release);
   generation_.notify_all();
-  return count / ranges;
+  return true;
 }
 
-/// Waits for the workers. Rethrows the first exception of the loop.
-void ThreadPool::finish() {
-  for (int spins = 0;; ++spins) {
-    const std::uint32_t left = unfinished_.load(std::memory_order_acquire);
-    if (left == 0) break;
-    if (spins < kSpins) {
-      pause_briefly();
-    } else {
-      unfinished_.wait(left, std::memory_order_acquire);
+/// The number of a piece that this call has taken from the share, −1 if none is left.
+std::int64_t ThreadPool::take(Share& share, bool is_own) {
+  std::uint64_t word = share.word.load(std::memory_order_relaxed);
+  for (;;) {
+    const auto loop = static_cast<std::uint32_t>(word >> 32);
+    const auto begin = static_cast<std::int64_t>(word >> 16 & 0xFFFF), end = static_cast<std::int64_t>(word & 0xFFFF);
+    if (begin == end) return -1;
+    const std::uint64_t left = is_own ? share_of(loop, begin + 1, end) : share_of(loop, begin, end - 1);
+    if (share.word.compare_exchange_weak(word, left, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return is_own ? begin : end - 1;
     }
+  }
+}
+
+/// Runs pieces of the current loop until none is left to take: the thread's own, then those of the others.
+void ThreadPool::take_pieces(int thread) {
+  for (int i = 0; i < size(); ++i) {
+    Share& share = shares_[static_cast<std::size_t>((thread + i) % size())];
+    for (std::int64_t piece = take(share, i == 0); piece >= 0; piece = take(share, i == 0)) {
+      const Loop& loop = loop_;
+      try {
+        loop.call(loop.context, loop.count * piece / loop.pieces, loop.count * (piece + 1) / loop.pieces, thread);
+      } catch (...) {
+        keep_failure();
+      }
+      if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    }
+  }
+}
+
+/// Waits for the pieces that workers run. Rethrows the first exception of the loop.
+void ThreadPool::finish() {
+  spin_until([&] { return unfinished_.load(std::memory_order_acquire) == 0; });
+  for (std::uint32_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;) {
+    unfinished_.wait(left, std::memory_order_acquire);
   }
   running_.store(false, std::memory_order_relaxed);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -86,24 +140,11 @@ void ThreadPool::keep_failure() {
 void ThreadPool::work(int thread) {
   std::uint32_t last = 0;
   for (;;) {
-    for (int spins = 0; generation_.load(std::memory_order_acquire) == last; ++spins) {
-      if (spins < kSpins) {
-        pause_briefly();
-      } else {
-        generation_.wait(last, std::memory_order_acquire);
-      }
-    }
+    spin_until([&] { return generation_.load(std::memory_order_acquire) != last; });
+    generation_.wait(last, std::memory_order_acquire);
     last = generation_.load(std::memory_order_acquire);
     if (stopping_) return;
-    if (thread < loop_.ranges) {
-      try {
-        loop_.call(loop_.context, loop_.count * thread / loop_.ranges, loop_.count * (thread + 1) / loop_.ranges,
-                   thread);
-      } catch (...) {
-        keep_failure();
-      }
-    }
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    take_pieces(thread);
   }
 }
 

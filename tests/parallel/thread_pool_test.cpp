@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <string>
@@ -37,21 +38,18 @@ TEST_P(PoolOf, CoversEachIndexOnceInRangesOfAtLeastTheGrain) {
   for (const std::int64_t count : {1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 100, 1000, 4097}) {
     for (const std::int64_t grain : {-1, 0, 1, 2, 3, 7, 64, 999, 5000}) {
       std::int64_t covered = 0;
-      std::vector<bool> used(static_cast<std::size_t>(pool.size()));
       const std::vector<Range> ranges = ranges_of(pool, count, grain);
       for (const Range& range : ranges) {
         ASSERT_EQ(range.begin, covered);
         ASSERT_GT(range.end, range.begin);
         ASSERT_GE(range.thread, 0);
         ASSERT_LT(range.thread, pool.size());
-        ASSERT_FALSE(used[static_cast<std::size_t>(range.thread)]) << "one thread has two ranges";
-        used[static_cast<std::size_t>(range.thread)] = true;
         ASSERT_TRUE(range.end == count || range.end - range.begin >= grain) << count << " by " << grain;
         covered = range.end;
       }
       ASSERT_EQ(covered, count);
       if (count >= grain * pool.size() && count >= pool.size()) {
-        ASSERT_EQ(static_cast<int>(ranges.size()), pool.size()) << "all threads work";
+        ASSERT_GE(static_cast<int>(ranges.size()), pool.size()) << "enough for all threads";
       }
     }
   }
@@ -75,9 +73,9 @@ TEST_P(PoolOf, RethrowsAnExceptionOfAnyRangeAndStillWorks) {
   for (int thrower = 0; thrower < pool.size(); ++thrower) {
     std::atomic<int> ended = 0;
     const auto loop = [&] {
-      pool.parallel_for(pool.size(), 1, [&](std::int64_t, std::int64_t, int thread) {
-        ++ended;
-        if (thread == thrower) throw BadInput("range", "{}", thread);
+      pool.parallel_for(pool.size(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+        ended += static_cast<int>(end - begin);
+        if (begin <= thrower && thrower < end) throw BadInput("range", "{}", thrower);
       });
     };
     try {
@@ -87,7 +85,7 @@ TEST_P(PoolOf, RethrowsAnExceptionOfAnyRangeAndStillWorks) {
       EXPECT_EQ(e.what(), "[range] " + std::to_string(thrower));
     }
     EXPECT_EQ(ended, pool.size()) << "all ranges have ended";
-    EXPECT_EQ(static_cast<int>(ranges_of(pool, 1000, 1).size()), pool.size());
+    EXPECT_GE(static_cast<int>(ranges_of(pool, 1000, 1).size()), pool.size());
   }
 }
 
@@ -104,20 +102,24 @@ TEST_P(PoolOf, RefusesALoopInsideALoop) {
   ThreadPool other(2);
   for (const std::int64_t count : {1, 100}) {
     const auto nested_in = [&](ThreadPool& inner) {
-      pool.parallel_for(count, 1, [&](std::int64_t, std::int64_t, int thread) {
-        if (thread == 0) inner.parallel_for(count, 1, [](std::int64_t, std::int64_t, int) {});
+      pool.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t, int) {
+        if (begin == 0) inner.parallel_for(count, 1, [](std::int64_t, std::int64_t, int) {});
       });
     };
     EXPECT_THROW(nested_in(pool), InternalError) << count;
     EXPECT_NO_THROW(nested_in(other)) << count;
   }
-  EXPECT_EQ(static_cast<int>(ranges_of(pool, 1000, 1).size()), pool.size()) << "the pool still works";
+  EXPECT_GE(static_cast<int>(ranges_of(pool, 1000, 1).size()), pool.size()) << "the pool still works";
 }
 
 TEST(ThreadPool, RefusesALoopInsideALoopOnAWorker) {
   ThreadPool pool(2);
+  std::atomic<bool> has_nested = false;
   const auto nested = [&](std::int64_t, std::int64_t, int thread) {
-    if (thread == 1) pool.parallel_for(2, 1, [](std::int64_t, std::int64_t, int) {});
+    if (thread == 0) return has_nested.wait(false);
+    has_nested = true;
+    has_nested.notify_one();
+    pool.parallel_for(2, 1, [](std::int64_t, std::int64_t, int) {});
   };
   EXPECT_THROW(pool.parallel_for(2, 1, nested), InternalError);
 }
@@ -166,16 +168,42 @@ TEST(ThreadPool, WakesSleepingWorkers) {
   std::atomic<int> calls = 0;
   for (int i = 0; i < 10; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    pool.parallel_for(3, 1, [&](std::int64_t, std::int64_t, int) { ++calls; });
+    pool.parallel_for(3, 1, [&](std::int64_t begin, std::int64_t end, int) { calls += static_cast<int>(end - begin); });
   }
   EXPECT_EQ(calls, 30);
+}
+
+/// The first index runs until all others have ended, so a share of the loop that is not taken from its thread would
+/// never be run.
+TEST(ThreadPool, OtherThreadsTakeWhatASlowOneHasLeft) {
+  constexpr std::int64_t kCount = 1000;
+  for (const int n_threads : {2, 3, 8}) {
+    ThreadPool pool(n_threads);
+    for (int i = 0; i < 20; ++i) {
+      std::atomic<std::int64_t> ended = 0;
+      std::int64_t first_range = 0;
+      pool.parallel_for(kCount, 1, [&](std::int64_t begin, std::int64_t end, int) {
+        if (begin == 0) {
+          first_range = end;
+          for (std::int64_t n = ended; n < kCount - end; n = ended) ended.wait(n);
+        }
+        ended += end - begin;
+        ended.notify_all();
+      });
+      EXPECT_EQ(ended, kCount);
+      EXPECT_LT(first_range, kCount / n_threads) << "it was a whole share";
+    }
+  }
 }
 
 TEST(ThreadPool, WaitsForASlowWorker) {
   ThreadPool pool(2);
   bool done = false;
+  std::atomic<bool> has_begun = false;
   pool.parallel_for(2, 1, [&](std::int64_t, std::int64_t, int thread) {
-    if (thread == 0) return;
+    if (thread == 0) return has_begun.wait(false);
+    has_begun = true;
+    has_begun.notify_one();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     done = true;
   });
