@@ -18,16 +18,17 @@ namespace vitrine::test {
 namespace {
 
 struct Runner {
-  explicit Runner(const std::string& name) : checkpoint(golden_checkpoint(name)), ids(golden_ids(name)) {
+  explicit Runner(const std::string& name, Compute compute = Compute::automatic)
+      : checkpoint(golden_checkpoint(name)), ids(golden_ids(name)) {
     context = {checkpoint.model.get(), &pool, &default_kernels()};
-    context.compute = Compute::f32;  // as gradients
+    context.compute = compute;
   }
   /// hook_logits of the last position, with writes.
   std::vector<float> last_logits(std::span<const std::int32_t> text, const std::vector<std::string>& writes) {
     std::vector<SiteWrite> parsed;
     for (const std::string& write : writes) parsed.push_back(parse_site_write(write));
     Recorder recorder({""}, parsed, site_layers(checkpoint.model->config()), {});
-    const std::vector<float> all = logits_of(*checkpoint.model, text, {.taps = &recorder, .compute = Compute::f32});
+    const std::vector<float> all = logits_of(*checkpoint.model, text, {.taps = &recorder, .compute = context.compute});
     recorder.check_writes_met();
     return {all.end() - checkpoint.model->config().vocab_size, all.end()};
   }
@@ -52,7 +53,7 @@ TEST_P(AttributionOf, TheTermsAddUp) {
   Runner run(GetParam());
   if (is_refused(run)) GTEST_SKIP() << "it is refused";
   Probe probe(*run.checkpoint.model, {"unembed.hook_out", "hook_logits"});
-  logits_of(*run.checkpoint.model, run.ids, {.taps = &probe, .compute = Compute::f32});
+  logits_of(*run.checkpoint.model, run.ids, {.taps = &probe});
   const auto vocab_size = static_cast<std::size_t>(run.checkpoint.model->config().vocab_size);
   std::map<std::string, double> by_component;
   for (const bool by_head : {false, true}) {
@@ -120,7 +121,7 @@ TEST_P(AttributionOf, PatchedRunsHaveTheBitsTheyHaveAlone) {
   corrupted[1] = (corrupted[1] + 1) % 7;
   corrupted[3] = (corrupted[3] + 2) % 7;
   Probe clean(*run.checkpoint.model, {"*hook_resid_pre", "*hook_v"});
-  logits_of(*run.checkpoint.model, run.ids, {.taps = &clean, .compute = Compute::f32});
+  logits_of(*run.checkpoint.model, run.ids, {.taps = &clean});
   const auto set = [&](const std::string& name, std::size_t from, std::size_t count, std::size_t stride,
                        const std::string& before, const std::string& after) {
     std::vector<std::string> writes;  // one for each element
@@ -157,7 +158,7 @@ TEST_P(AttributionOf, PatchedRunsHaveTheBitsTheyHaveAlone) {
 
 /// The gradient of a difference of logits, against a difference quotient.
 TEST_P(AttributionOf, TheApproximationIsTheFirstOrder) {
-  Runner run(GetParam());
+  Runner run(GetParam(), Compute::f32);  // as gradients
   const Model& model = *run.checkpoint.model;
   const bool attends = heads_of(model.config(), 0) != nullptr;
   const std::string site = attends ? "blocks.0.hook_attn_out" : "blocks.0.hook_mixer_out";
