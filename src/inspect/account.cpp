@@ -273,6 +273,7 @@ std::int64_t training_bytes(const ModelConfig& config, const TrainingPass& of, T
               equal_segments(config.encoder ? of.batch : 0, n_source, of.adapters));
   Gradients gradients;
   Tape tape(gradients, &dry.gradient_memory());
+  dry.pass().compute = Compute::f32;  // as the learner, also in parts that are computed again
   dry.pass().training.tape = &tape;
   dry.pass().training.recompute = of.recompute;
   dry.pass().training.dropout.rate = of.dropout ? 0.5f : 0.0f;
