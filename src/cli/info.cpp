@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/presets.h"
 #include "cli/commands.h"
+#include "cli/fit.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -27,7 +28,7 @@ struct InfoOptions : Options {
   std::int64_t batch = 1, length = 0;
   std::optional<std::int64_t> source_length;
   std::string phase = "prefill";
-  bool markdown = false;
+  bool markdown = false, fit = false;
   ClusterRequest cluster;
   std::string shard = "none";
 };
@@ -44,6 +45,7 @@ ModelFacts facts_of_config(const InfoOptions& o, const std::string& name) {
     throw Unsupported("--compute", "{} does not multiply weights of {}", o.compute, s.types);
   }
   if (o.compute != "auto") s.products = o.compute;
+  if (o.compute == "f32") s.compute = Compute::f32;
   return s;
 }
 
@@ -285,10 +287,22 @@ void add_cluster(Page& page, const InfoOptions& o, const Subject& s) {
 
 void run_info(const InfoOptions& o) {
   const Subject s = open_subject(o);
-  if (o.json) return print_json(info_json(request_of(o, s), s));
+  const InfoRequest request = request_of(o, s);
+  std::optional<Fit> fit;
+  if (o.fit) {
+    ThreadPool pool(o.thread_count());
+    MachineRates rates(pool);
+    fit = fit_of(request, s, rates);
+  }
+  if (o.json) {
+    Json facts = info_json(request, s);
+    if (fit) facts["fit"] = json_of(*fit);
+    return print_json(facts);
+  }
   Page page(o.markdown);
   page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "", s.name, s.description,
                         grouped(count_params(s.config)), s.types, gb(static_cast<double>(s.stored_bytes))));
+  if (fit) page.line(text_of(*fit, request, s));
   if (!s.source.empty()) page.line("Source: " + s.source);
   if (s.config.per_layer) {
     const auto bytes = static_cast<double>(s.per_layer_bytes);
@@ -338,6 +352,9 @@ void add_info(Command& program) {
   add_number<double>(command, "--flops-per-s", o->cluster.speed.flops_per_s,
                      "FLOPs per second of a rank (default: 1e11)", 1);
   add_adapters(command, *o);
+  command.add_flag("--fit", o->fit,
+                   "Also whether the model fits into this machine's memory, and its expected speed here, from rates "
+                   "that are measured once");
   command.add_flag("--markdown", o->markdown, "Print Markdown instead of plain text");
   finish_command(command, o, run_info, "Example: vitrine info gemma-2-2b --phase decode --length 4096");
 }

@@ -4,17 +4,23 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 #ifdef VITRINE_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
 #include "base/error.h"
+#include "kernels/kernels.h"
+#include "ops/linear.h"
 
 namespace vitrine::cli {
 namespace {
@@ -40,12 +46,13 @@ double best(Run&& run) {
 /// Memory in huge pages if the system provides them.
 class Pages {
  public:
-  explicit Pages(std::int64_t size) : size_(static_cast<std::size_t>(size)) {
+  /// All words are `word`: pages never written to are not backed by memory.
+  explicit Pages(std::int64_t size, std::uint64_t word = 1) : size_(static_cast<std::size_t>(size)) {
     void* const data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) throw OutOfCapacity("bench", "cannot allocate {} bytes to measure the bandwidth", size);
     data_ = static_cast<std::uint64_t*>(data);
     ::madvise(data, size_, MADV_HUGEPAGE);
-    std::fill_n(data_, size_ / sizeof *data_, 1);  // pages never written to are not backed by memory
+    std::fill_n(data_, size_ / sizeof *data_, word);
   }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
@@ -141,6 +148,56 @@ Ceilings measure_ceilings(ThreadPool& pool, bool with_bf16) {
   use_threads(pool.size());
   return {measure_reading(pool), product(Type::f32, Type::f32, Type::f32), product(Type::u8, Type::s8, Type::s32),
           with_bf16 ? product(Type::bf16, Type::bf16, Type::f32) : 0};
+}
+
+ProductRates measure_products(ThreadPool& pool, DType type, Compute compute) {
+  constexpr std::int64_t kRows = 256, kProductRows = 4608;
+  // A small normal number in every type, and a small scale in every block format.
+  const Pages pages(kMemory, 0x2C2C2C2C2C2C2C2C);
+  const std::byte* const data = reinterpret_cast<const std::byte*>(pages.data());
+  const std::int64_t row_bytes = bytes_of(type, kK);
+  MatrixView weight{data, type, kMemory / row_bytes, kK, kK, 1};
+  if (type == DType::f8_e4m3) weight.scales = {data, weight.rows, kK};
+  if (type == DType::mxfp4_pairs) weight.scales = {data, 1, 32, kK / 32};
+  const std::vector<float> x(static_cast<std::size_t>(kRows * kK), 1.0F);
+  std::vector<float> y(static_cast<std::size_t>(std::max(weight.rows, kRows * kProductRows)));
+  Arena arena;
+  Pass pass{{pool, default_kernels(), arena, nullptr, false, compute}, {}, {}};
+  const auto seconds = [&](std::int64_t rows, const MatrixView& w) {
+    std::array<double, 3> runs;
+    for (double& run : runs) {
+      const PassScope scope(pass);
+      const auto start = Clock::now();
+      multiply(pass, view_of(x.data(), rows, kK, kK), w, y.data(), w.rows);
+      run = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    std::sort(runs.begin(), runs.end());
+    return runs[1];
+  };
+  const double read = static_cast<double>(weight.rows * row_bytes) / seconds(1, weight);
+  return {read, 2.0 * kRows * kProductRows * kK / seconds(kRows, weight.row_range(0, kProductRows))};
+}
+
+std::int64_t available_memory() {
+  const auto number_in = [](const char* path, std::string_view name) -> std::optional<std::int64_t> {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      if (!line.starts_with(name)) continue;
+      char* end = nullptr;
+      const char* const digits = line.c_str() + name.size();
+      const long long number = std::strtoll(digits, &end, 10);
+      if (end != digits) return number;  // a limit may be the word max
+    }
+    return {};
+  };
+  constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+  const auto system = number_in("/proc/meminfo", "MemAvailable:");
+  const std::int64_t available = system ? *system * 1024 : kUnlimited;
+  const auto limit = number_in("/sys/fs/cgroup/memory.max", "");
+  if (!limit) return available;
+  const std::int64_t used = number_in("/sys/fs/cgroup/memory.current", "").value_or(0);
+  const std::int64_t cached = number_in("/sys/fs/cgroup/memory.stat", "inactive_file ").value_or(0);
+  return std::min(available, std::max<std::int64_t>(0, *limit - used + cached));
 }
 
 void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << "5"; }

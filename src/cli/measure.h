@@ -1,10 +1,12 @@
-// Measurements: the limits of this machine (memory bandwidth, and matrix products by oneDNN), and the memory of this
-// process.
+// Measurements: the limits of this machine (memory bandwidth, and matrix products by oneDNN), the products of vitrine,
+// and memory.
 #pragma once
 
 #include <cstdint>
 
 #include "parallel/thread_pool.h"
+#include "pass/compute.h"
+#include "tensor/dtype.h"
 
 namespace vitrine::cli {
 
@@ -22,6 +24,17 @@ Ceilings measure_ceilings(ThreadPool& pool, bool with_bf16);
 /// The memory bandwidth alone, in bytes per second. Throws OutOfCapacity if 1 GiB cannot be allocated.
 double measure_reading(ThreadPool& pool);
 
+/// The speed of the products with weights of one type (ops/linear.h).
+struct ProductRates {
+  double read_bytes_per_s = 0;  ///< Of the weight, multiplied by one row: 1 GiB of it, median of 3.
+  double operations_per_s = 0;  ///< Two for each weight and row, with 256 rows: 4608 × 2304, median of 3.
+};
+/// Takes about half a second. Throws OutOfCapacity if 1 GiB cannot be allocated.
+ProductRates measure_products(ThreadPool& pool, DType type, Compute compute);
+
+/// The memory, in bytes, that this process can still use without swapping: what the system reports as available, or
+/// less if the limit of a control group is lower.
+std::int64_t available_memory();
 /// Resets the peak memory of this process; without permission, the peak of the whole run remains.
 void forget_peak_memory();
 /// The peak memory in bytes; 0 if it cannot be read.

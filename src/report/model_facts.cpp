@@ -76,6 +76,17 @@ std::int64_t scale_bytes(const MatrixView& m) {
          (is_blocks(m.dtype) ? 1 : size_of(DType::f32));
 }
 
+/// Whether rows of a parameter are read by their number, and nothing is multiplied by it.
+bool is_looked_up(const Model& model, const Param& param) {
+  const ModelParams& w = model.params();
+  const auto is_one_of = [&](const StackParams& stack) {
+    return &param == &stack.pos_embed || &param == &stack.type_embed || &param == &stack.per_layer_embed ||
+           &param == &stack.rel_bias;
+  };
+  const bool has_head = w.unembed.weight.present() || is_bidirectional(model.config());
+  return is_one_of(w) || is_one_of(w.encoder) || &param == &w.encoder.embed || (has_head && &param == &w.embed);
+}
+
 }  // namespace
 
 ModelFacts config_facts(const Json& json, const std::string& name) {
@@ -91,18 +102,24 @@ ModelFacts config_facts(const Json& json, const std::string& name) {
   facts.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
   facts.stored_bytes = count_params(facts.config) * (is_f32 ? 4 : 2);
   facts.per_layer_bytes = count_per_layer_params(facts.config) * (is_f32 ? 4 : 2);
+  const DType stored = is_f32 ? DType::f32 : type == "float16" ? DType::f16 : DType::bf16;
+  facts.multiplied[stored] = facts.stored_bytes - facts.per_layer_bytes;
   return facts;
 }
 
 ModelFacts checkpoint_facts(const Checkpoint& checkpoint, const std::string& path, Compute compute) {
   const Model& model = *checkpoint.model;
   ModelFacts facts{path, checkpoint.description, "", model.config()};
+  facts.compute = compute;
   facts.products = products_name(model, compute);
   facts.stored_bytes = stored_bytes(model);
   const Param& table = model.params().per_layer_embed;
   if (model.config().per_layer) facts.per_layer_bytes = bytes_of(table.view.dtype, table.shape.count());
   facts.unread = checkpoint.unread;
-  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
+  for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
+    if (shape.sizes().size() > 1 && !is_looked_up(model, param)) {
+      facts.multiplied[param.view.dtype] += bytes_of(param.view.dtype, shape.count());
+    }
     facts.stored_names[name] = param.stored_name;
     if (checkpoint.stored != nullptr) {
       const auto stored = checkpoint.stored->all.find(param.stored_name);

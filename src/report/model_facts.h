@@ -23,9 +23,11 @@ struct ModelFacts {
   ModelConfig config;
   std::map<std::string, std::string> stored_names{};  ///< By vitrine's names; empty without a file.
   std::int64_t stored_bytes = 0;
-  std::int64_t per_layer_bytes = 0;  ///< Of these, those of per-layer embeddings.
-  std::string types{};               ///< "bf16", "bf16, f32"
-  std::string products = "f32";      ///< The numbers that most products multiply: "int8", "bf16" or "f32".
+  std::int64_t per_layer_bytes = 0;            ///< Of these, those of per-layer embeddings.
+  std::string types{};                         ///< "bf16", "bf16, f32"
+  std::map<DType, std::int64_t> multiplied{};  ///< The bytes of parameters by which rows are multiplied, by their type.
+  Compute compute = Compute::automatic;
+  std::string products = "f32";  ///< The numbers that most products multiply: "int8", "bf16" or "f32".
   std::vector<UnreadTensors> unread{};
   Json file{};  ///< config.json, if there are no weights.
 };

@@ -80,6 +80,29 @@ TEST_F(Models, InitStopsAtCtrlC) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
 }
 
+TEST_F(Models, InfoFitSaysWhetherAModelFitsAndHowFastItIsAndKeepsWhatItMeasured) {
+  const std::string model = tiny_model(), kept = folder_ / "cache/vitrine/rates.json";
+  const Launch launch{.environment = {"XDG_CACHE_HOME=" + std::string(folder_ / "cache")}};
+  const auto fit_of = [&](const Arguments& more) {
+    const Outcome outcome =
+        run_program(with({"info", model, "--json", "--threads", "1", "--length", "8"}, more), launch);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  };
+  EXPECT_FALSE(fit_of({}).contains("fit"));
+  const Json facts = fit_of({"--fit"}), fit = facts["fit"];
+  EXPECT_EQ(fit["needed_bytes"], facts["account"]["prefill"]["memory"]["total"]);
+  EXPECT_GT(fit["available_bytes"], 1 << 20);
+  EXPECT_EQ(fit["fits"], fit["needed_bytes"].get<double>() <= fit["available_bytes"].get<double>());
+  for (const char* rate : {"read_gb_per_s", "prefill_tokens_per_s", "decode_tokens_per_s"})
+    EXPECT_GT(fit[rate], 0) << rate;
+  const std::string measured = read_file(kept);
+  EXPECT_EQ(fit_of({"--fit"})["fit"]["decode_tokens_per_s"], fit["decode_tokens_per_s"]);
+  EXPECT_EQ(read_file(kept), measured);
+  std::ofstream(kept) << R"({"a": [1)";  // measured anew
+  EXPECT_GT(fit_of({"--fit"})["fit"]["decode_tokens_per_s"], 0);
+}
+
 TEST_F(Models, InfoOfAPresetHasThePublishedFigures) {
   const Json json = json_of({"info", "gemma-2-2b"});
   EXPECT_EQ(json["params"], 2'614'341'888);
