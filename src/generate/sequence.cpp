@@ -136,6 +136,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   request_.max_tokens = std::min(request_.max_tokens, room);
   check_answer();
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
+  start_speculation();
 }
 
 bool Sequence::is_reading() const {
