@@ -50,16 +50,23 @@ Proposal DraftProposer::propose(std::span<const std::int32_t> ids, std::int64_t 
   Proposal proposal;
   const auto start = std::chrono::steady_clock::now();
   std::int32_t next = read(rest);
+  cache_.snapshot();  // of states, to which the next call returns
   while (next < shared_->vocab_size) {
     proposal.ids.push_back(next);
     if (std::ssize(proposal.ids) >= most) break;
     next = read({&next, 1});
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  constexpr double kOfLast = 0.2;
-  const double own = seconds.count() / static_cast<double>(std::max<std::int64_t>(1, std::ssize(proposal.ids)));
-  shared_->seconds_per_id += kOfLast * (own - shared_->seconds_per_id);
+  const bool is_typical = std::ssize(rest) <= kMostProposed + 1 && !proposal.ids.empty();  // not a prompt
+  if (is_typical) measure(seconds.count() / static_cast<double>(proposal.ids.size()));
   return proposal;
+}
+
+/// One slow call says little about the next one.
+void DraftProposer::measure(double seconds_per_id) {
+  double& known = shared_->seconds_per_id;
+  constexpr double kOfLast = 0.2, kMost = 2;
+  known = known <= kUnknown ? seconds_per_id : known + kOfLast * (std::min(seconds_per_id, kMost * known) - known);
 }
 
 void check_same_vocabulary(const GenerateContext& model, const GenerateContext& draft) {

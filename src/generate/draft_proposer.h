@@ -12,11 +12,13 @@ namespace vitrine {
 /// what it has of the text and, after a proposal that was wrong, returns to it.
 class DraftProposer : public Proposer {
  public:
+  static constexpr double kUnknown = 1e-9;
+
   /// What the proposers of a draft share.
   struct Shared {
     GenerateContext context{};    ///< Of the draft.
     std::int64_t vocab_size = 0;  ///< Of the model that it drafts for.
-    double seconds_per_id = 1e-6;
+    double seconds_per_id = kUnknown;
     Arena arena{};
   };
 
@@ -25,9 +27,11 @@ class DraftProposer : public Proposer {
 
   Proposal propose(std::span<const std::int32_t> ids, std::int64_t most) override;
   double seconds_per_id() const override { return shared_->seconds_per_id; }
+  void forget_time() override { shared_->seconds_per_id /= 2; }
 
  private:
   std::int32_t read(std::span<const std::int32_t> ids);
+  void measure(double seconds_per_id);
 
   std::shared_ptr<Shared> shared_;
   KvCache cache_;

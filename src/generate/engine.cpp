@@ -97,7 +97,7 @@ EngineStep Engine::step(std::int64_t budget) {
   Pass pass = context_.make_pass(arena_);
   pass.logits.rows = LogitRequest::Rows::chosen;
   EngineFeed feed;
-  feed_decoding(feed, pass, budget);
+  feed_decoding(feed, pass);
   EngineStep step;
   step.decoded_tokens = feed.n_rows();
   const std::size_t first_reading = feed.fed.size();

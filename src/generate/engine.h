@@ -138,10 +138,10 @@ class Engine {
 
   /// Runs one forward: the next token of every sequence whose prompt has been read, then chunks of prompts, in turn
   /// from step to step, until there are `budget` rows. There is at least one row. If there is no prompt to read and the
-  /// context has a Speculation, sequences also read proposed ids. If the values of a sequence are not
-  /// finite, or no token can be drawn from its logits, only that sequence fails, as does one whose keys and values do
-  /// not fit in the memory even without the others (OutOfCapacity). If the whole forward fails (Interrupted, not enough
-  /// memory), so do all of its sequences.
+  /// context has a Speculation, sequences also read proposed ids, to which the budget does not apply. If the values of a
+  /// sequence are not finite, or no token can be drawn from its logits, only that sequence fails, as does one whose keys
+  /// and values do not fit in the memory even without the others (OutOfCapacity). If the whole forward fails
+  /// (Interrupted, not enough memory), so do all of its sequences.
   EngineStep step(std::int64_t budget = std::numeric_limits<std::int64_t>::max());
 
  private:
@@ -155,8 +155,8 @@ class Engine {
   void take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
                  std::vector<std::exception_ptr>& errors);
   static void deliver_hidden(const EngineFeed& feed, const Pass& pass, const Tensor& rows);
-  void feed_decoding(EngineFeed& feed, Pass& pass, std::int64_t budget);
-  void take_proposals(std::span<Sequence* const> sequences, std::int64_t budget);
+  void feed_decoding(EngineFeed& feed, Pass& pass);
+  void take_proposals(std::span<Sequence* const> sequences);
   void feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget);
   bool begin(Sequence& s, const EngineFeed& feed);
   bool reserve(Sequence& s, std::int64_t most, EngineFeed& feed);

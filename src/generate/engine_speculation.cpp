@@ -6,13 +6,13 @@
 namespace vitrine {
 
 /// None while prompts are read: there the rows of a pass are as costly as they are many.
-void Engine::take_proposals(std::span<Sequence* const> sequences, std::int64_t budget) {
+void Engine::take_proposals(std::span<Sequence* const> sequences) {
   if (context_.speculation == nullptr) return;
   const Speculation& speculation = *context_.speculation;
   const bool reads = std::any_of(sequences_.begin(), sequences_.end(), [](const auto& entry) {
     return !entry.second->paused && !entry.second->has_ended() && entry.second->is_reading();
   });
-  std::int64_t left = reads ? 0 : budget - std::ssize(sequences);
+  std::int64_t left = reads ? 0 : kMostProposedInPass;
   std::vector<SpeculationOffer> offers;
   for (Sequence* const s : sequences) offers.push_back(left > 0 ? s->offer() : SpeculationOffer());
   std::vector<std::int64_t> numbers;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/math.h"
+
 namespace vitrine {
 namespace {
 
@@ -35,12 +37,12 @@ void RowCosts::measure(std::int64_t rows, double seconds) {
       static_cast<std::size_t>(std::min_element(kRows.begin(), kRows.end(),
                                                 [&](double a, double b) { return std::abs(a - r) < std::abs(b - r); }) -
                                kRows.begin());
-  constexpr double kOfBase = 0.3, kLeast = 0.2, kForgotten = 0.001;
+  constexpr double kOfBase = 0.3, kLeast = 0.2, kForgotten = 0.0005;
   if (nearest > 0) {
     const double weight = std::max(kLeast, 1 / static_cast<double>(n_measured_[nearest]++ + 2));
-    shape_[nearest] *= std::pow(ratio, weight);
+    shape_[nearest] *= math::pow(ratio, weight);
   }
-  base_ *= std::pow(ratio, nearest == 0 ? kOfBase : kOfBase / 3);
+  base_ *= math::pow(ratio, nearest == 0 ? kOfBase : kOfBase / 6);
   for (std::size_t i = 1; i < kRows.size(); ++i) {
     if (i != nearest) shape_[i] += kForgotten * (assumed(kRows[i]) - shape_[i]);
     // More rows do not cost less; what was measured decides.

@@ -38,7 +38,10 @@ SpeculationOffer Sequence::offer() {
   const double seconds = own.proposer->seconds_per_id();
   if (seconds > 0) {
     constexpr std::int64_t kForgotten = 64;  // what was learned may no longer be so, and only a proposal tells
-    if (++own.n_idle % kForgotten == 0) own.acceptance = {};
+    if (++own.n_idle % kForgotten == 0) {
+      own.acceptance = {};
+      own.proposer->forget_time();
+    }
     return {own.acceptance.rate(0), most, seconds};
   }
   own.proposal = own.proposer->propose(branches_.front().ids, most);

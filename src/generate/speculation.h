@@ -42,6 +42,8 @@ class Proposer {
   virtual Proposal propose(std::span<const std::int32_t> ids, std::int64_t most) = 0;
   /// The time for an id, in seconds. If it is 0, proposals are made first, and then it is decided how many are read.
   virtual double seconds_per_id() const { return 0; }
+  /// Nothing has been proposed for long: what was measured may no longer be so.
+  virtual void forget_time() {}
 };
 
 /// How often proposals were right, by kind. The last ones count most.

@@ -1,5 +1,7 @@
 #include "serve/prediction_field.h"
 
+#include <algorithm>
+
 #include "serve/prompts.h"
 
 namespace vitrine {
@@ -27,7 +29,9 @@ std::vector<std::int32_t> read_prediction(const ServedModel& model, RequestField
     throw wrong_type("prediction.content", "a text or a list of parts", content != nullptr ? *content : Json());
   }
   if (text.empty()) return {};
-  return tokenizer_of(model, "prediction").encode(text, SpecialTokens::none);
+  std::vector<std::int32_t> ids = tokenizer_of(model, "prediction").encode(text, SpecialTokens::none);
+  ids.resize(std::min(ids.size(), static_cast<std::size_t>(model.max_seq_len)));  // no answer is longer
+  return ids;
 }
 
 }  // namespace vitrine
