@@ -36,8 +36,21 @@ std::int32_t DraftProposer::read(std::span<const std::int32_t> ids) {
   return likeliest;
 }
 
-/// A long text is read in several calls, which propose nothing, so that none of them takes long.
+/// What fails in the draft is no failure of the text.
 Proposal DraftProposer::propose(std::span<const std::int32_t> ids, std::int64_t most) {
+  if (has_failed_) return {};
+  try {
+    return draft(ids, most);
+  } catch (const NotFinite&) {
+    has_failed_ = true;
+  } catch (const OutOfCapacity&) {
+    has_failed_ = true;
+  }
+  return {};
+}
+
+/// A long text is read in several calls, which propose nothing, so that none of them takes long.
+Proposal DraftProposer::draft(std::span<const std::int32_t> ids, std::int64_t most) {
   const auto common = std::mismatch(ids.begin(), ids.end(), cached_.begin(), cached_.end()).first - ids.begin();
   const std::int64_t kept = cache_.truncate(std::min<std::int64_t>(common, std::ssize(ids) - 1));
   cached_.resize(static_cast<std::size_t>(kept));

@@ -30,12 +30,14 @@ class DraftProposer : public Proposer {
   void forget_time() override { shared_->seconds_per_id /= 2; }
 
  private:
+  Proposal draft(std::span<const std::int32_t> ids, std::int64_t most);
   std::int32_t read(std::span<const std::int32_t> ids);
   void measure(double seconds_per_id);
 
   std::shared_ptr<Shared> shared_;
   KvCache cache_;
   std::vector<std::int32_t> cached_;  // the ids in the cache
+  bool has_failed_ = false;
 };
 
 /// Throws BadInput unless ids mean the same in both models, naming the first id that differs. Tokenizers may be null:

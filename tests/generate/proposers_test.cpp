@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/error.h"
 #include "generate/draft_proposer.h"
 #include "generate/generator.h"
@@ -174,6 +176,60 @@ TEST(DraftProposer, NamesTheFirstIdThatDiffers) {
   while (tokenizer->piece(first) == stories->piece(first) && tokenizer->bytes(first) == stories->bytes(first)) ++first;
   EXPECT_THAT(message(),
               testing::HasSubstr(fmt::format("but id {} is \"{}\" in the model", first, tokenizer->piece(first))));
+}
+
+/// Proposes an id whose row is not a number.
+class Poison : public Proposer {
+ public:
+  Poison(std::vector<std::int32_t> answer, std::size_t n_prompt, std::int32_t id)
+      : answer_(std::move(answer)), n_prompt_(n_prompt), id_(id) {}
+  Proposal propose(std::span<const std::int32_t> ids, std::int64_t most) override {
+    const std::size_t at = ids.size() - n_prompt_;
+    Proposal proposal{{at < answer_.size() ? answer_[at] : 0, id_}};
+    proposal.ids.resize(static_cast<std::size_t>(std::min<std::int64_t>(most, 2)));
+    return proposal;
+  }
+
+ private:
+  std::vector<std::int32_t> answer_;
+  std::size_t n_prompt_;
+  std::int32_t id_;
+};
+
+TEST(Speculation, ProposalsThatAreNotFiniteEndNoText) {
+  const Checkpoint checkpoint = golden_checkpoint("llama_mha");
+  constexpr std::int32_t kPoison = 9;
+  ModelParams params = checkpoint.model->params();
+  const Shape shape{checkpoint.model->config().vocab_size, checkpoint.model->config().d_model};
+  const auto* stored = reinterpret_cast<const float*>(params.embed.view.data);
+  std::vector<float> embedding(stored, stored + shape.count());
+  embedding[static_cast<std::size_t>(kPoison * shape[1])] = std::numeric_limits<float>::quiet_NaN();
+  params.embed.view.data = reinterpret_cast<const std::byte*>(embedding.data());
+  const Model model(checkpoint.model->config(), params, {});
+  ThreadPool pool(2);
+  GenerateContext context{&model, &pool, &default_kernels()};
+  std::vector<GenerateRequest> requests(3);
+  std::vector<GenerateResult> alone;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt = some_ids(model, 10, i);
+    std::replace(requests[i].prompt.begin(), requests[i].prompt.end(), kPoison, 1);
+    requests[i].sampling.temperature = 0;
+    requests[i].rules.suppressed = {kPoison};
+    requests[i].max_tokens = 12;
+    requests[i].sequence = i;
+    alone.push_back(generate(context, {&requests[i], 1})[0]);
+  }
+  Speculation speculation{"poison", [&](const GenerateRequest& request) {
+                            return std::make_unique<Poison>(alone[request.sequence].ids, 10, kPoison);
+                          }};
+  speculation.fixed = 2;
+  context.speculation = &speculation;
+  const std::vector<GenerateResult> together = generate(context, requests);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(generate(context, {&requests[i], 1})[0].ids, alone[i].ids);
+    EXPECT_EQ(together[i].ids, alone[i].ids);
+    EXPECT_EQ(together[i].speculation->rounds, 1) << "after the first failure there are no proposals";
+  }
 }
 
 }  // namespace
