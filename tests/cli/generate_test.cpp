@@ -57,10 +57,9 @@ TEST_F(Stories, SpeculationChangesNothingButItsCounts) {
 
 TEST_F(Stories, DraftsNeedTheSameVocabulary) {
   const std::string other = source_dir() + "/models/default";
-  EXPECT_THAT(error_of(generate("a", {"--draft", other})), testing::HasSubstr("expected the model's vocabulary"));
-  EXPECT_THAT(error_of(generate("a", {"--speculate", "draft"})), testing::HasSubstr("give --draft"));
-  EXPECT_THAT(error_of(generate("a", {"--speculate", "lookup", "--draft", other})),
-              testing::HasSubstr("--speculate lookup uses no draft"));
+  expect_error(generate("a", {"--draft", other}), {"[--draft] expected the model's vocabulary, but id "});
+  expect_usage_error(generate("a", {"--speculate", "draft"}), {"give --draft"});
+  expect_usage_error(generate("a", {"--speculate", "lookup", "--draft", other}), {"--speculate lookup uses no draft"});
 }
 
 TEST_F(Stories, TextMayComeFromStdin) {
@@ -118,7 +117,7 @@ TEST(Generate, PrintsIdsWithoutATokenizer) {
   const Json json = json_of(all);
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling", "timings"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling", "speculation", "timings"}));
   EXPECT_EQ(json["prompt_ids"], Json({1, 2}));
   EXPECT_EQ(json["ids"].size(), 5U);
   EXPECT_EQ(json["text"], "");
