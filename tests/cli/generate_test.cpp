@@ -117,7 +117,8 @@ TEST(Generate, PrintsIdsWithoutATokenizer) {
   const Json json = json_of(all);
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling", "speculation", "timings"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling",
+                                         "speculation", "timings"}));
   EXPECT_EQ(json["prompt_ids"], Json({1, 2}));
   EXPECT_EQ(json["ids"].size(), 5U);
   EXPECT_EQ(json["text"], "");
