@@ -34,7 +34,6 @@ SpeculationOffer Sequence::offer() {
   const std::int64_t most = max_proposed();
   if (most == 0) return {};
   SequenceSpeculation& own = *speculation_;
-  own.proposal = {};
   const double seconds = own.proposer->seconds_per_id();
   if (seconds > 0) {
     constexpr std::int64_t kForgotten = 64;  // what was learned may no longer be so, and only a proposal tells
@@ -113,6 +112,7 @@ SpeculationCounts Sequence::end_pass(bool has_failed) {
   SequenceSpeculation& own = *speculation_;
   KvCache& cache = *branches_.front().cache;
   count_acceptance();
+  own.proposal = {};
   if (own.n_fed == 0) {
     if (cache.keeps_last_pass() && !has_failed) {
       own.knows_states = true;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/temp_folder.h"
+#include "checkpoint/adapters/create.h"
 #include "checkpoint/init.h"
 #include "constrain/cache.h"
 #include "generate/dry.h"
@@ -219,6 +220,29 @@ TEST(Speculation, EveryInstructionSetAndTypeHasTheSameText) {
       expect_same_text(*checkpoint.model, context, 8);
     }
   }
+}
+
+/// Adapters of the context, and others of single requests in the same batch.
+TEST(Speculation, AdaptedSequencesHaveTheSameText) {
+  const Checkpoint checkpoint = golden_checkpoint("llama_mha");
+  NewAdapter options;
+  options.rank = 2;
+  const WritableAdapter made = new_adapter(checkpoint, options, 3);
+  for (const AdapterMatrix& matrix : made.matrices) {
+    for (std::int64_t i = 0; i < matrix.param->shape.count(); ++i) {
+      matrix.values[i] = 0.05F * static_cast<float>((i * 7919 + 3) % 11 - 5);
+    }
+  }
+  ThreadPool pool(2);
+  GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
+  const std::vector<AppliedAdapter> applied = {{made.adapter.get(), 0.5}};
+  context.adapters = applied;
+  std::vector<GenerateRequest> requests = requests_for(*checkpoint.model, 12, 11);
+  for (std::size_t i = 0; i < requests.size(); i += 3) requests[i].adapters.emplace();  // without one
+  Comparison comparison(context, requests);
+  comparison.expect_same(0.7, 2);
+  comparison.expect_same_with_lookup();
+  EXPECT_GT(comparison.counts.accepted, 50);
 }
 
 class SpeculatedStates : public testing::TestWithParam<std::string> {};
