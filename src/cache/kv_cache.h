@@ -151,9 +151,11 @@ class KvCache {
   std::int64_t truncate(std::int64_t length);
   /// From now on truncate() returns to any token of the last pass, without a product: the cache keeps the states before
   /// the pass, and the layers copy the operands of their scans, which are not counted as memory of the cache. Layers
-  /// that do not (recurrent ones) return to snapshots.
-  void keep_last_pass() { states_.keep_last_pass(); }
+  /// that do not (recurrent ones) return to snapshots. `keeps` false ends that, and frees what is kept.
+  void keep_last_pass(bool keeps = true) { states_.keep_last_pass(keeps); }
   bool keeps_last_pass() const { return states_.keeps_last_pass(); }
+  /// Whether truncate() returns to any token of the last pass: not with states that no layer has copied operands for.
+  bool returns_into_last_pass() const { return !has_states() || states_.can_replay_last_pass(); }
   /// How truncate() computes state `number` of a layer within this pass. Layers call it if keeps_last_pass().
   void set_replay(int layer, int number, ReplayState replay) { states_.set_replay(layer, number, std::move(replay)); }
   /// From now on keeps snapshots of the states: those of snapshot(), and one every `interval` tokens, at most `most`

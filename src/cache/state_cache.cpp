@@ -68,6 +68,13 @@ void StateCache::advance(std::int64_t before, std::int64_t length) {
   if (interval_ > 0 && length % interval_ == 0) snapshot(length);
 }
 
+void StateCache::keep_last_pass(bool keeps) {
+  keeps_last_pass_ = keeps;
+  if (keeps) return;
+  forget_last_pass();
+  for (std::vector<ReplayState>& layer : next_replays_) std::fill(layer.begin(), layer.end(), nullptr);
+}
+
 void StateCache::forget_last_pass() {
   pass_begin_.reset();
   before_ = nullptr;

@@ -106,12 +106,14 @@ class StateCache {
   /// Returns to the snapshot of `length` tokens, or, if `length` is 0, to the beginning.
   void return_to(std::int64_t length);
 
-  void keep_last_pass() { keeps_last_pass_ = true; }
+  void keep_last_pass(bool keeps);
   bool keeps_last_pass() const { return keeps_last_pass_ && !empty(); }
   /// How to compute a state within the pass that advance() ends next. It keeps what it needs.
   void set_replay(int layer, int number, ReplayState replay);
   /// Whether replay() can return to `length` tokens.
   bool can_replay(std::int64_t length) const;
+  /// Whether it can return to any token of the last pass.
+  bool can_replay_last_pass() const { return pass_begin_ && can_replay(*pass_begin_ + 1); }
   /// Returns to `length` tokens, within the last pass or before it. Returns false if there is no memory.
   bool replay(std::int64_t length, KvMemory& memory);
 

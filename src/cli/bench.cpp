@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/speculation_options.h"
 #include "cli/table.h"
 #include "inspect/account.h"
 #include "inspect/recorder.h"
@@ -25,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct BenchOptions : Options {
+struct BenchOptions : Options, SpeculationOptions {
   std::string model;
   std::int64_t prompt = 256, generate = 32, batch = 1, sequence = 256;
   int repeats = 5;  // after a warm-up run
@@ -232,7 +233,10 @@ Result measure(const BenchOptions& o) {
   bar.update(1, o.repeats + 2);
   forget_peak_memory();
   count_work(o, model, result);
-  measure_generation(o, session.context(o), bar, result);
+  OpenedSpeculation speculation(o, o, session, "none");
+  GenerateContext context = session.context(o);
+  context.speculation = speculation.get();
+  measure_generation(o, context, bar, result);
   if (o.train) result.train = measure_training(o, session);
   result.ceilings.read_bytes_per_s = std::max(result.ceilings.read_bytes_per_s, measure_reading(*session.pool));
   return result;
@@ -325,6 +329,7 @@ void add_bench(Command& program) {
                    "Measure the network instead: latency and bandwidth of every pair of ranks that mpirun or srun has "
                    "started");
   add_peer_timeout(command, o->peer_timeout_s);
+  add_speculation(command, *o, "none");
   add_adapters(command, *o);
   finish_command(
       command, o, run_bench,

@@ -20,10 +20,15 @@
 namespace vitrine::cli {
 
 Chat::Chat(const ChatOptions& options)
-    : options_(options), model_(open_model(options, options.model, true)), is_interactive_(is_terminal(STDIN_FILENO)) {
+    : options_(options),
+      model_(open_model(options, options.model, true)),
+      speculation_(options, options, model_, "lookup"),
+      is_interactive_(is_terminal(STDIN_FILENO)) {
   options_.answers.beam = 1;  // answers are streamed
   options_.answers.seed = options_.seed;
-  chat_.emplace(model_.context(options_), open_format(), model_.defaults().stop_ids);
+  GenerateContext context = model_.context(options_);
+  context.speculation = speculation_.get();
+  chat_.emplace(context, open_format(), model_.defaults().stop_ids);
   open_conversation();
 }
 
@@ -300,6 +305,7 @@ void add_chat(Command& program) {
              "If the conversation exceeds the context: report an error, or leave out the oldest exchanges");
   add_state_every(command, *o);
   add_generate_options(command, kInChat, o->answers);
+  add_speculation(command, *o, "lookup");
   add_adapters(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "

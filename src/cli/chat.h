@@ -8,11 +8,11 @@
 
 #include "chat/chat_answers.h"
 #include "chat/chat_session.h"
-#include "cli/options.h"
+#include "cli/speculation_options.h"
 
 namespace vitrine::cli {
 
-struct ChatOptions : Options {
+struct ChatOptions : Options, SpeculationOptions {
   std::string model, tools, now, messages, session, template_path, overflow = "error";
   std::optional<std::string> system;
   std::vector<std::string> variables;
@@ -63,6 +63,7 @@ class Chat {
 
   ChatOptions options_;
   Session model_;
+  OpenedSpeculation speculation_;
   std::optional<ChatSession> chat_;
   ChatHistory conversation_;
   std::uint64_t n_retries_ = 0;  ///< Of the last answer; each takes another seed.

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/generate_options.h"
 #include "cli/output.h"
+#include "cli/speculation_options.h"
 #include "cli/state_options.h"
 #include "generate/generator.h"
 #include "report/results.h"
@@ -14,7 +15,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct GenerateCommand : Options, SplitOptions {
+struct GenerateCommand : Options, SplitOptions, SpeculationOptions {
   GenerateOptions generation;
 };
 
@@ -51,6 +52,8 @@ void run_generate(const GenerateCommand& given) {
     of_stops = load_tokenizer(session.tokenizer_path, o.tokenizer_options);
     context.tokenizer = of_stops.get();
   }
+  OpenedSpeculation speculation(o, o, session, "lookup");
+  context.speculation = speculation.get();
   StreamText stream;
   if (!o.json && session.tokenizer) stream = [](std::size_t, const std::string& text) { print(text); };
   GenerateTimings timings;
@@ -61,7 +64,9 @@ void run_generate(const GenerateCommand& given) {
     if (!session.tokenizer || is_terminal(STDOUT_FILENO)) print("\n");
     return;
   }
-  print_json(generate_json(request, from_checkpoint, result, timings, session.tokenizer.get()));
+  Json json = generate_json(request, from_checkpoint, result, timings, session.tokenizer.get());
+  json["speculation"] = speculation_json(speculation.get(), result);
+  print_json(json);
 }
 
 }  // namespace
@@ -72,6 +77,7 @@ void add_generate(Command& program) {
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   add_model_and_text(command, *o);
   add_generate_options(command, kInGenerate, o->generation);
+  add_speculation(command, *o, "lookup");
   add_split(command, *o);
   finish_command(command, o, run_generate,
                  "Sampling applies the penalties, DRY, temperature, top-nσ, top-k, typical-p, top-p, min-p and XTC,\n"

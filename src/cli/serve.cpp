@@ -11,8 +11,8 @@
 #include "base/mapped_file.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
-#include "cli/options.h"
 #include "cli/output.h"
+#include "cli/speculation_options.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
 #include "serve/routes.h"
@@ -21,7 +21,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct ServeOptions : Options {
+struct ServeOptions : Options, SpeculationOptions {
   std::string model, host = "127.0.0.1", key_file, access_log, template_path;
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;
@@ -178,6 +178,7 @@ void run_serve(const ServeOptions& o) {
   config.interrupt = &interrupted();
   Metrics metrics;
   Session session;
+  std::optional<OpenedSpeculation> speculation;
   std::optional<ChatFormat> chat;
   ServedModel model;
   std::optional<KvPool> pool;
@@ -191,6 +192,7 @@ void run_serve(const ServeOptions& o) {
   model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
   GenerateContext context = session.context(o);
   context.interrupt = nullptr;  // rounds end; the server stops after them
+  context.speculation = speculation.emplace(o, o, session, "lookup").get();
   pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
   if (const std::int64_t bytes = prefix_bytes(o, context); bytes > 0) context.prefixes = &prefixes.emplace(bytes);
   const SchedulerConfig rounds{o.max_sequences, o.max_queue, o.queue_memory_mib << 20, o.round_ms / 1000};
@@ -236,6 +238,7 @@ void add_serve(Command& program) {
                            "sequences as long as the context)",
                            0, 1 << 30);
   add_state_every(command, *o);
+  add_speculation(command, *o, "lookup");
   command.add_flag("--no-prefix-cache", o->no_prefix_cache,
                    "Read every prompt anew, also where it begins as an earlier one of the same key");
   add_number<double>(command, "--round-ms", o->round_ms,

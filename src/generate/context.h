@@ -10,6 +10,7 @@
 namespace vitrine {
 
 class PrefixCache;
+struct Speculation;
 
 /// The maximum number of tokens of one prompt in a forward, unless a caller chooses another. It bounds the memory of
 /// activations.
@@ -26,8 +27,9 @@ struct GenerateContext {
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
   Compute compute = Compute::automatic;
-  AppliedAdapters adapters{};       ///< Of all sequences.
-  PrefixCache* prefixes = nullptr;  ///< If not null, sequences of an engine share common prefixes.
+  AppliedAdapters adapters{};          ///< Of all sequences.
+  PrefixCache* prefixes = nullptr;     ///< If not null, sequences of an engine share common prefixes.
+  Speculation* speculation = nullptr;  ///< If not null, sequences of an engine read proposed ids.
   CallerPoll* poll = nullptr;
   ModelSplit* split = nullptr;  ///< As in Pass.
   /// States of prompts are kept every so many tokens, for prompts that begin alike.

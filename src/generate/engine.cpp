@@ -1,8 +1,10 @@
 #include "generate/engine.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "generate/engine_feed.h"
+#include "generate/speculation.h"
 
 namespace vitrine {
 
@@ -43,9 +45,9 @@ std::int64_t Engine::n_decoding() const {
 /// Adds the next tokens of a branch, at most `most`, and its source before the first of them.
 void EngineFeed::add(Sequence& sequence, std::size_t branch, std::int64_t most, Pass& pass) {
   Branch& b = sequence.branches()[branch];
-  const auto pending = Sequence::pending(b, most);
+  const auto pending = Sequence::pending(b, most), proposed = sequence.proposed();
   const auto first_row = static_cast<std::int64_t>(ids.size());
-  pass.segments.push_back({first_row, static_cast<std::int64_t>(pending.size()), b.cache->length(), b.cache.get()});
+  pass.segments.push_back({first_row, std::ssize(pending) + std::ssize(proposed), b.cache->length(), b.cache.get()});
   pass.segments.back().adapters = sequence.adapters();
   if (const auto source = sequence.pending_source(); !source.empty()) {
     pass.segments.back().source = static_cast<int>(pass.sources.size());
@@ -54,6 +56,7 @@ void EngineFeed::add(Sequence& sequence, std::size_t branch, std::int64_t most, 
     sources.insert(sources.end(), source.begin(), source.end());
   }
   ids.insert(ids.end(), pending.begin(), pending.end());
+  ids.insert(ids.end(), proposed.begin(), proposed.end());
   sequence.has_begun = true;
   fed.push_back({&sequence, branch});
   taps.push_back(sequence.taps());
@@ -63,6 +66,13 @@ void EngineFeed::add(Sequence& sequence, std::size_t branch, std::int64_t most, 
 /// Adds the rows of the last segment that its sequence receives.
 void EngineFeed::add_rows(Sequence& sequence, std::size_t branch, Pass& pass) {
   const Segment& s = pass.segments.back();
+  if (!sequence.proposed().empty()) {
+    for (std::int64_t row = 0; row < s.length; ++row) {
+      drawn.push_back({&sequence, branch, -1, row});
+      pass.logits.chosen.push_back(s.first_row + row);
+    }
+    return;
+  }
   const std::int64_t begin = s.position - sequence.branches()[branch].first, end = begin + s.length;
   const std::int64_t first = std::max(begin, sequence.first_row());
   const auto last = std::ssize(sequence.branches()[branch].ids) - 1;
@@ -96,7 +106,13 @@ EngineStep Engine::step(std::int64_t budget) {
     if (feed.fed[i].sequence->has_forced()) step.decoded_tokens += pass.segments[i].length;
   }
   step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
-  if (!feed.fed.empty()) forward(feed, pass);
+  const auto start = std::chrono::steady_clock::now();
+  if (!feed.fed.empty()) step.speculation = forward(feed, pass);
+  if (context_.speculation != nullptr && first_reading == feed.fed.size()) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    context_.speculation->costs.measure(feed.n_rows(), seconds.count());
+  }
+  step.decoded_tokens -= step.speculation.drafted - step.speculation.accepted;
 
   const std::size_t n_before = sequences_.size();
   for (auto at = sequences_.begin(); at != sequences_.end();) {
@@ -104,6 +120,7 @@ EngineStep Engine::step(std::int64_t budget) {
     const bool has_ended = s.has_ended();
     s.report_prompt();
     if (s.report.result) s.keep_prefix(true);
+    for (SequenceStep& earlier : s.take_earlier_reports()) step.sequences.push_back(std::move(earlier));
     if (has_ended || !s.report.tokens.empty() || !s.report.prompt_logprobs.empty()) {
       const std::uint64_t id = s.report.id;
       step.sequences.push_back(std::exchange(s.report, {id, {}, {}, {}, {}, {}}));
@@ -124,18 +141,25 @@ struct RowsOfLogits {
 void Engine::take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
                        std::vector<std::exception_ptr>& errors) {
   std::vector<std::size_t> numbers;
+  std::vector<std::int64_t> begins;  // of what a thread takes: a row, or those of a sequence with proposals
   for (std::int64_t i = 0; i < logits.rows.rows(); ++i) {
     const auto number = static_cast<std::size_t>(logits.first + i);
-    if ((feed.drawn[number].position < 0) == logits.is_last) numbers.push_back(number);
+    const EngineFeed::Reader& reader = feed.drawn[number];
+    if ((reader.position < 0) != logits.is_last) continue;
+    if (numbers.empty() || reader.row <= 0) begins.push_back(std::ssize(numbers));
+    numbers.push_back(number);
   }
   if (numbers.empty()) return;
+  begins.push_back(std::ssize(numbers));
   const auto take_row = [&](std::int64_t i, Sampler& sampler) {
     const std::size_t number = numbers[static_cast<std::size_t>(i)];
     const EngineFeed::Reader& reader = feed.drawn[number];
     const float* const row = logits.rows.row(static_cast<std::int64_t>(number) - logits.first);
     const std::span<const float> own(row, static_cast<std::size_t>(logits.rows.row_size()));
     try {
-      if (reader.position >= 0) {
+      if (reader.row >= 0) {
+        reader.sequence->take_row(reader.row, own, sampler);
+      } else if (reader.position >= 0) {
         reader.sequence->take_prompt_logits(reader.position, own);
       } else {
         reader.sequence->take_logits(reader.sequence->branches()[reader.branch], own, sampler);
@@ -145,8 +169,9 @@ void Engine::take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& l
     }
   };
   const std::int64_t grain = Pass::kOperationsPerThread / (8 * logits.rows.row_size() + 1) + 1;
-  pass.parallel_for(std::ssize(numbers), grain, [&](std::int64_t begin, std::int64_t end, int thread) {
-    for (std::int64_t i = begin; i < end; ++i) take_row(i, samplers_[static_cast<std::size_t>(thread)]);
+  pass.parallel_for(std::ssize(begins) - 1, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const std::int64_t first = begins[static_cast<std::size_t>(begin)], last = begins[static_cast<std::size_t>(end)];
+    for (std::int64_t i = first; i < last; ++i) take_row(i, samplers_[static_cast<std::size_t>(thread)]);
   });
 }
 
@@ -164,8 +189,8 @@ void Engine::deliver_hidden(const EngineFeed& feed, const Pass& pass, const Tens
   }
 }
 
-/// Runs the pass, and chooses the next tokens.
-void Engine::forward(const EngineFeed& feed, Pass& pass) {
+/// Runs the pass, and chooses the next tokens. Returns what became of proposed ids.
+SpeculationCounts Engine::forward(const EngineFeed& feed, Pass& pass) {
   std::vector<std::exception_ptr> errors(feed.drawn.size());
   std::vector<bool> was_reading;
   for (const EngineFeed::Reader& reader : feed.fed) was_reading.push_back(reader.sequence->is_reading());
@@ -188,26 +213,38 @@ void Engine::forward(const EngineFeed& feed, Pass& pass) {
   for (std::size_t i = 0; i < feed.drawn.size(); ++i) {
     if (errors[i]) feed.drawn[i].sequence->report.error = errors[i];
   }
+  SpeculationCounts speculation;
   for (std::size_t i = 0; i < feed.fed.size(); ++i) {
-    const Segment& segment = pass.segments[i];
-    Sequence& sequence = *feed.fed[i].sequence;
-    SequenceStep& report = sequence.report;
-    if (error) report.error = error;
-    if (!error && !segment.failure) sequence.keep_prefix(was_reading[i] && !sequence.is_reading());
-    if (!segment.failure) continue;
-    const bool in_source = segment.failure->where.stack == Stack::encoder;
-    const std::int64_t first = in_source ? pass.sources[static_cast<std::size_t>(segment.source)].first_row
-                                         : segment.first_row - segment.position;
-    report.error = std::make_exception_ptr(error_of({segment.failure->where, segment.failure->row - first}));
+    speculation.add(end_pass(feed, pass, {i, was_reading[i], error}));
   }
   for (const EngineFeed::Reader& reader : feed.drawn) {
-    if (reader.branch > 0 || reader.position >= 0) continue;
+    if (reader.branch > 0 || reader.position >= 0 || reader.row > 0) continue;
     try {
       reader.sequence->finish_step();
     } catch (...) {
       reader.sequence->report.error = std::current_exception();
     }
   }
+  return speculation;
+}
+
+/// Ends the pass for one of its segments. A pass whose row of a proposed id is not finite has no result for the
+/// sequence, which then continues without proposals; as all of its rows may have failed, that may end the whole pass.
+SpeculationCounts Engine::end_pass(const EngineFeed& feed, const Pass& pass, const EndedSegment& ended) {
+  const Segment& segment = pass.segments[ended.number];
+  Sequence& sequence = *feed.fed[ended.number].sequence;
+  const bool has_failed = ended.error || segment.failure;
+  const bool has_proposals = !sequence.proposed().empty();
+  const SpeculationCounts counts = sequence.end_pass(has_failed);
+  if (!has_failed) sequence.keep_prefix(ended.was_reading && !sequence.is_reading());
+  if (segment.failure && has_proposals && segment.failure->row > segment.first_row) return counts;
+  if (ended.error) sequence.report.error = ended.error;
+  if (!segment.failure) return counts;
+  const bool in_source = segment.failure->where.stack == Stack::encoder;
+  const std::int64_t first = in_source ? pass.sources[static_cast<std::size_t>(segment.source)].first_row
+                                       : segment.first_row - segment.position;
+  sequence.report.error = std::make_exception_ptr(error_of({segment.failure->where, segment.failure->row - first}));
+  return counts;
 }
 
 }  // namespace vitrine

@@ -26,6 +26,7 @@
 #include "generate/reasoning_budget.h"
 #include "generate/result.h"
 #include "generate/sampler.h"
+#include "generate/speculation_counts.h"
 #include "generate/text_limits.h"
 #include "pass/segment_taps.h"
 
@@ -75,6 +76,7 @@ struct GenerateRequest {
   AnswerConstraint answer{};                      ///< It needs a tokenizer,
   std::shared_ptr<const BannedStrings> banned{};  ///< and so do these,
   std::optional<ReasoningBudget> reasoning{};     ///< and this, which beams do not follow.
+  std::vector<std::int32_t> prediction{};         ///< Ids that the answer may have: the first ones to be proposed.
   std::string owner;         ///< Only sequences of one owner share keys and values of common prefixes.
   BeamConfig beam;           ///< With several beams temperature must be 0; text arrives when the search ends.
   bool wants_score = false;  ///< Also without beams: GenerateResult::score and one hypothesis.
@@ -95,9 +97,12 @@ struct SequenceStep {
 };
 
 struct EngineStep {
-  std::vector<SequenceStep> sequences;  ///< Those that have something to report, in the order of ids.
-  std::int64_t prompt_tokens = 0;       ///< Number of rows of the forward from prompts and sources,
-  std::int64_t decoded_tokens = 0;      ///< and from tokens drawn earlier, or forced.
+  /// Those that have something to report, in the order of ids; several for a sequence whose proposals were right, one
+  /// for each token that was drawn.
+  std::vector<SequenceStep> sequences;
+  std::int64_t prompt_tokens = 0;   ///< Number of rows of the forward from prompts and sources,
+  std::int64_t decoded_tokens = 0;  ///< and from tokens drawn earlier, forced, or proposed and right.
+  SpeculationCounts speculation{};  ///< The rows of proposed ids.
 };
 
 /// Not thread-safe: use it from one thread at a time.
@@ -132,18 +137,26 @@ class Engine {
   std::int64_t n_restarts() const { return n_restarts_; }
 
   /// Runs one forward: the next token of every sequence whose prompt has been read, then chunks of prompts, in turn
-  /// from step to step, until there are `budget` rows. There is at least one row. If the values of a sequence are not
-  /// finite, or no token can be drawn from its logits, only that sequence fails, as does one whose keys and values do
-  /// not fit in the memory even without the others (OutOfCapacity). If the whole forward fails (Interrupted, not enough
-  /// memory), so do all of its sequences.
+  /// from step to step, until there are `budget` rows. There is at least one row. If there is no prompt to read and the
+  /// context has a Speculation, sequences also read proposed ids, to which the budget does not apply. If the values of a
+  /// sequence are not finite, or no token can be drawn from its logits, only that sequence fails, as does one whose keys
+  /// and values do not fit in the memory even without the others (OutOfCapacity). If the whole forward fails
+  /// (Interrupted, not enough memory), so do all of its sequences.
   EngineStep step(std::int64_t budget = std::numeric_limits<std::int64_t>::max());
 
  private:
-  void forward(const EngineFeed& feed, Pass& pass);
+  SpeculationCounts forward(const EngineFeed& feed, Pass& pass);
+  struct EndedSegment {
+    std::size_t number;
+    bool was_reading;
+    std::exception_ptr error;  // of the whole pass
+  };
+  static SpeculationCounts end_pass(const EngineFeed& feed, const Pass& pass, const EndedSegment& ended);
   void take_rows(const EngineFeed& feed, Pass& pass, const RowsOfLogits& logits,
                  std::vector<std::exception_ptr>& errors);
   static void deliver_hidden(const EngineFeed& feed, const Pass& pass, const Tensor& rows);
   void feed_decoding(EngineFeed& feed, Pass& pass);
+  void take_proposals(std::span<Sequence* const> sequences);
   void feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget);
   bool begin(Sequence& s, const EngineFeed& feed);
   bool reserve(Sequence& s, std::int64_t most, EngineFeed& feed);

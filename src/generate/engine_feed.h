@@ -14,6 +14,7 @@ struct EngineFeed {
     Sequence* sequence;
     std::size_t branch;
     std::int64_t position = -1;  // of a row of the prompt that is not its last; else a token is chosen from the logits
+    std::int64_t row = -1;       // of a sequence with proposals: 0 for its last token, then those of proposals
   };
 
   /// Normed rows that a sequence receives.

@@ -11,8 +11,12 @@ bool takes_part(const Sequence& s) { return !s.paused && !s.has_ended(); }
 }  // namespace
 
 void Engine::feed_decoding(EngineFeed& feed, Pass& pass) {
+  std::vector<Sequence*> sequences;
   for (const auto& [id, s] : sequences_) {
-    if (!takes_part(*s) || s->is_reading() || !reserve(*s, 1, feed)) continue;
+    if (takes_part(*s) && !s->is_reading() && reserve(*s, 1, feed)) sequences.push_back(s.get());
+  }
+  take_proposals(sequences);
+  for (Sequence* const s : sequences) {
     for (std::size_t branch = 0; branch < s->branches().size(); ++branch) feed.add(*s, branch, 1, pass);
   }
 }

@@ -64,9 +64,9 @@ struct PrefixCache::Match {
 
 namespace {
 
-using Ids = std::span<const std::int32_t>;
+using IdSpan = std::span<const std::int32_t>;
 
-std::size_t n_common(Ids a, Ids b) {
+std::size_t n_common(IdSpan a, IdSpan b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
@@ -106,7 +106,7 @@ void PrefixCache::use(std::span<Node* const> path, std::int64_t length, const Kv
 }
 
 /// Where a sequence that begins with the ids may begin, in ascending length.
-std::vector<PrefixCache::Match> PrefixCache::find_matches(Node* root, Ids ids, const KvCache& cache) {
+std::vector<PrefixCache::Match> PrefixCache::find_matches(Node* root, IdSpan ids, const KvCache& cache) {
   std::vector<Match> matches;
   std::int64_t first = 0;  // of a node
   for (Node* node = root; node != nullptr && !ids.empty();) {
@@ -156,7 +156,7 @@ std::int64_t PrefixCache::restore(const PrefixKey& key, std::span<const std::int
 }
 
 /// The child of `parent` that begins with the ids.
-PrefixCache::Node& PrefixCache::find_or_add(Node& parent, Ids ids) {
+PrefixCache::Node& PrefixCache::find_or_add(Node& parent, IdSpan ids) {
   const auto holds_ids = [&](const auto& child) { return n_common(child->ids, ids) == ids.size(); };
   const auto child = std::find_if(parent.children.begin(), parent.children.end(), holds_ids);
   if (child != parent.children.end()) return **child;
@@ -185,7 +185,7 @@ void PrefixCache::keep(const PrefixKey& key, std::span<const std::int32_t> ids, 
   Node* node = &find_or_add(key);
   std::vector<Node*> path;
   for (std::size_t first = 0; first < length; first += block_length) {
-    const Ids own = ids.subspan(first, std::min(block_length, length - first));
+    const IdSpan own = ids.subspan(first, std::min(block_length, length - first));
     if (own.size() < block_length && !with_last) break;
     node = &find_or_add(*node, own);
     path.push_back(node);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "generate/sampler.h"
+#include "generate/speculation_counts.h"
 
 namespace vitrine {
 
@@ -41,9 +42,10 @@ struct GenerateResult {
   std::optional<TokenReport> stop_token;     ///< The stop id that ended the text, with its log-probabilities.
   std::optional<std::string> stop_string{};  ///< The stop string that ended the text.
   FinishReason finish_reason = FinishReason::length;
-  std::int64_t cached_tokens = 0;          ///< The first tokens of the prompt that a kept prefix provided.
-  double score = 0;                        ///< Σ log p / length^A (generate/beam.h), if it was requested.
-  std::vector<TextHypothesis> hypotheses;  ///< The best texts, best first, if a score was requested.
+  std::int64_t cached_tokens = 0;                  ///< The first tokens of the prompt that a kept prefix provided.
+  std::optional<SpeculationCounts> speculation{};  ///< If the sequence read proposed ids, or could have.
+  double score = 0;                                ///< Σ log p / length^A (generate/beam.h), if it was requested.
+  std::vector<TextHypothesis> hypotheses;          ///< The best texts, best first, if a score was requested.
 };
 
 }  // namespace vitrine

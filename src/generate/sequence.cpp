@@ -136,21 +136,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   request_.max_tokens = std::min(request_.max_tokens, room);
   check_answer();
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
-}
-
-bool Sequence::is_reading() const {
-  const Branch& first = branches_.front();
-  return n_new() == 0 || first.n_fed() + 1 < std::ssize(first.ids);
-}
-
-std::span<const std::int32_t> Sequence::pending_source() const {
-  if (branches_.front().cache->length() > 0) return {};
-  return request_.source;
-}
-
-std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64_t most) {
-  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.n_fed()));
-  return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
+  start_speculation();
 }
 
 TextSoFar Sequence::text_of(const Branch& branch) const {

@@ -10,6 +10,7 @@
 #include "generate/context.h"
 #include "generate/engine.h"
 #include "generate/prefix_cache.h"
+#include "generate/sequence_speculation.h"
 #include "generate/text_stream.h"
 
 namespace vitrine {
@@ -85,6 +86,19 @@ class Sequence {
   /// Takes memory for the tokens to feed next, at most `most` of each branch. Returns false if there is not enough.
   bool reserve(std::int64_t most);
 
+  /// What the sequence may read in its next pass, in addition to its last token.
+  SpeculationOffer offer();
+  /// Its next pass reads at most `n` of the ids that it offers.
+  void take_proposals(std::int64_t n);
+  std::span<const std::int32_t> proposed() const;  ///< The proposed ids of the next pass.
+  /// Takes the logits of the last token (row 0) or of a proposed id, in ascending order. Rows after a proposal that was
+  /// wrong are ignored.
+  void take_row(std::int64_t row, std::span<const float> logits, Sampler& sampler);
+  /// Called after each pass: proposed ids that were wrong leave the cache, or all of them if the pass has failed.
+  SpeculationCounts end_pass(bool has_failed);
+  /// The reports of the last pass before `report`.
+  std::vector<SequenceStep> take_earlier_reports();
+
   SequenceStep report;
   bool paused = false;
   bool has_begun = false;  ///< Tokens have been fed.
@@ -97,6 +111,11 @@ class Sequence {
   std::shared_ptr<KvCache> make_cache(std::int64_t capacity) const;
   Branch first_branch() const;
   bool taps_head() const;
+  bool can_speculate() const;
+  void start_speculation();
+  std::int64_t max_proposed() const;
+  bool reserve_more(std::int64_t n);
+  void count_acceptance();
   bool shares_prefixes() const;
   PrefixKey prefix_key() const;
   /// The most leading tokens that need not be fed.
@@ -154,7 +173,8 @@ class Sequence {
   std::vector<Forced> forced_;
   GenerateResult result_;
   std::optional<ReasoningCounter> reasoning_;
-  double sum_ = 0;  // Σ log p of the new tokens, if the request wants a score
+  std::unique_ptr<SequenceSpeculation> speculation_;  // null: it is decoded token by token
+  double sum_ = 0;                                    // Σ log p of the new tokens, if the request wants a score
 };
 
 }  // namespace vitrine

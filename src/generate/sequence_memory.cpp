@@ -38,6 +38,21 @@ Branch Sequence::first_branch() const {
   return {request_.cache, request_.prompt, first};
 }
 
+bool Sequence::is_reading() const {
+  const Branch& first = branches_.front();
+  return n_new() == 0 || first.n_fed() + 1 < std::ssize(first.ids);
+}
+
+std::span<const std::int32_t> Sequence::pending_source() const {
+  if (branches_.front().cache->length() > 0) return {};
+  return request_.source;
+}
+
+std::span<const std::int32_t> Sequence::pending(const Branch& branch, std::int64_t most) {
+  const auto all = std::span(branch.ids).subspan(static_cast<std::size_t>(branch.n_fed()));
+  return all.first(std::min(all.size(), static_cast<std::size_t>(most)));
+}
+
 /// Whether the taps want rows of the final norm or of the head, which have logits only.
 bool Sequence::taps_head() const {
   if (request_.taps == nullptr) return false;

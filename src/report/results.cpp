@@ -50,6 +50,15 @@ Json generate_json(const GenerateRequest& request, const std::vector<std::string
   return object;
 }
 
+Json speculation_json(const Speculation* speculation, const GenerateResult& result) {
+  if (speculation == nullptr || !result.speculation) return Json();
+  const SpeculationCounts& counts = *result.speculation;
+  return {{"method", speculation->method},
+          {"drafted", counts.drafted},
+          {"accepted", counts.accepted},
+          {"rounds", counts.rounds}};
+}
+
 Json train_json(const TrainResult& r) {
   Json json = {{"step", r.step},
                {"loss", r.loss},

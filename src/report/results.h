@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "generate/engine.h"
 #include "generate/generator.h"
+#include "generate/speculation.h"
 #include "tokenizer/tokenizer.h"
 #include "train/progress.h"
 
@@ -22,6 +23,9 @@ std::string piece_of(const Tokenizer* tokenizer, std::int32_t id);
 /// What `generate` prints. `from_checkpoint`: as of make_request(). `tokenizer` may be null.
 Json generate_json(const GenerateRequest& request, const std::vector<std::string>& from_checkpoint,
                    const GenerateResult& result, const GenerateTimings& timings, const Tokenizer* tokenizer);
+
+/// {"method","drafted","accepted","rounds"}; null for a result without speculation.
+Json speculation_json(const Speculation* speculation, const GenerateResult& result);
 
 /// What `train` prints at the end.
 Json train_json(const TrainResult& result);

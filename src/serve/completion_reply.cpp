@@ -37,6 +37,10 @@ Json Usage::to_json() const {
                 {"total_tokens", prompt_tokens + completion_tokens},
                 {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}}};
   if (reasoning_tokens) usage["completion_tokens_details"] = {{"reasoning_tokens", *reasoning_tokens}};
+  if (speculation) {
+    usage["completion_tokens_details"]["accepted_prediction_tokens"] = speculation->accepted;
+    usage["completion_tokens_details"]["rejected_prediction_tokens"] = speculation->drafted - speculation->accepted;
+  }
   return usage;
 }
 
@@ -113,6 +117,12 @@ void CompletionReply::count_cached(std::size_t sequence, const GenerateResult& r
   if (sequence % request_.n_of_prompt() == 0) usage_.cached_tokens += result.cached_tokens;
 }
 
+void CompletionReply::count_speculation(const GenerateResult& result) {
+  if (!result.speculation) return;
+  if (!usage_.speculation) usage_.speculation.emplace();
+  usage_.speculation->add(*result.speculation);
+}
+
 Logprobs CompletionReply::logprobs_of(const Prompt& prompt) const {
   const auto previous = request_.echoes ? std::nullopt : std::optional(prompt.ids.back());
   const Tokenizer* const tokenizer = request_.names_ids ? nullptr : model_.tokenizer;
@@ -180,7 +190,10 @@ Json CompletionReply::whole(std::span<const GenerateResult> results) {
     const Prompt& prompt = request_.prompts[p];
     const std::vector<GenerateResult> own = results_of(p, results);
     const std::size_t first = p * request_.n_of_prompt();
-    for (const GenerateResult& result : own) usage_.completion_tokens += std::ssize(result.ids);
+    for (const GenerateResult& result : own) {
+      usage_.completion_tokens += std::ssize(result.ids);
+      count_speculation(result);
+    }
     count_cached(first, own.front());
     for (const std::size_t s : best(own, std::min(own.size(), static_cast<std::size_t>(request_.n)))) {
       const GenerateResult& result = own[s];
@@ -294,6 +307,7 @@ Json CompletionReply::token_chunk(Stream& stream, SequenceStep& step) {
   if (step.result) {
     reason = step.result->finish_reason;
     count_cached(step.id, *step.result);
+    count_speculation(*step.result);
   }
   Json choice = this->choice(step.id, text, std::move(logprobs), reason);
   if (stream.reader) read_piece(stream, step, text, choice);

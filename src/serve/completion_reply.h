@@ -17,6 +17,7 @@ struct Usage {
   std::int64_t cached_tokens = 0;  ///< Of the prompts: read earlier, for the same or another request.
   std::int64_t completion_tokens = 0;
   std::optional<std::int64_t> reasoning_tokens{};  ///< Of these; none if answers are not taken apart.
+  std::optional<SpeculationCounts> speculation{};  ///< Of all sequences; none without proposals.
 
   Json to_json() const;
 };
@@ -50,6 +51,7 @@ class CompletionReply {
 
   Logprobs logprobs_of(const Prompt& prompt) const;
   void count_cached(std::size_t sequence, const GenerateResult& result);
+  void count_speculation(const GenerateResult& result);
   void add_prompt(const Prompt& prompt, const GenerateResult& result, Logprobs& logprobs) const;
   std::vector<GenerateResult> results_of(std::size_t prompt, std::span<const GenerateResult> all) const;
   Json prompt_logprobs_of(const GenerateResult& result) const;

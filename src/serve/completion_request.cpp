@@ -10,6 +10,7 @@
 #include "serve/constraint_fields.h"
 #include "serve/fim_fields.h"
 #include "serve/foreign_fields.h"
+#include "serve/prediction_field.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
 #include "serve/sampler_fields.h"
@@ -340,6 +341,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   request.shows_stop = shows_stop;
   request.shows_special = shows_special;
   request.owner = cache_salt;
+  request.prediction = prediction;
   request.sequence = number % n_of_prompt();
   request.wants_logprobs = reports_logprobs || best_of > n;  // to rank the sequences
   request.wants_sampled_logprobs = logprobs.are_sampled && best_of == n;
@@ -423,6 +425,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   const bool keeps_reasoning = read_reasoning_format(fields);
   const AnswerWishes wishes{chat.tools.rules, !chat.tools.shown.is_null(), keeps_reasoning};
   request.has_functions = chat.tools.is_legacy;
+  request.prediction = read_prediction(model, fields);
   if (fields.flag("echo").value_or(false)) request.lead = chat.continued;
   request.returns_prompt = fields.flag("return_prompt_text").value_or(false);
   chat.how.adds_special_tokens = fields.flag("add_special_tokens").value_or(false);

@@ -52,6 +52,7 @@ struct CompletionRequest {
   bool echoes = false;                           ///< Choices begin with the prompt.
   std::shared_ptr<const ChatAnswers> answers{};  ///< Of a chat; null: they are nothing but content.
   bool has_functions = false;                    ///< Instead of tools: a message has one `function_call`.
+  std::vector<std::int32_t> prediction{};        ///< OpenAI's field of that name.
   std::string lead;               ///< What the answers of a chat begin with: the message that they continue.
   bool returns_prompt = false;    ///< The reply has the text of the prompt.
   bool reports_logprobs = false;  ///< As many as given.n_logprobs.

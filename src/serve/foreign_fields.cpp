@@ -76,7 +76,7 @@ const std::vector<ForeignField>& foreign_fields() {
       {"prompt_cache_retention", kOfText},
       {"parallel_tool_calls", kOfCompletion},
       {"verbosity", kOfText},
-      {"prediction", kOfText},
+      {"prediction", kOfCompletion},
       {"suffix", kOfChat, "is not supported: /v1/completions has it"},
       {"web_search_options", kOfText, kRefused},
       {"moderation", kOfText, kRefused},

@@ -16,7 +16,7 @@ Job::Job(std::size_t client, std::vector<GenerateRequest> sequences, bool stream
   for (const GenerateRequest& s : sequences_) {
     waiting_bytes_ += bytes_of(s.prompt) + bytes_of(s.source) + bytes_of(s.sampling.logit_bias) + bytes_of(s.stop_ids);
     for (const std::string& stop : s.stop_strings) waiting_bytes_ += std::ssize(stop);
-    waiting_bytes_ += bytes_of(s.rules.suppressed);
+    waiting_bytes_ += bytes_of(s.rules.suppressed) + bytes_of(s.prediction);
     for (const auto& word : s.rules.bad_words) waiting_bytes_ += bytes_of(word);
   }
 }

@@ -44,6 +44,14 @@ std::string Metrics::text() const {
   add("counter", "prompt_tokens_total", "Tokens of prompts that were computed.", prompt_tokens);
   add("counter", "generation_tokens_total", "Tokens that were generated.", generated_tokens);
   add("counter", "prefix_cache_hit_tokens_total", "Tokens of prompts that were reused.", prefix_cache_hit_tokens);
+  const auto add_draft = [&](const std::string& name, const char* help, const Number& value) {
+    write_head("counter", "vitrine_" + name, help, text);
+    text += fmt::format("vitrine_{}{{method=\"{}\"}} {}\n", name, draft_method, value.load());
+  };
+  if (!draft_method.empty()) {
+    add_draft("draft_tokens_total", "Proposed tokens that were read.", draft_tokens);
+    add_draft("draft_tokens_accepted_total", "Those of them that texts have.", draft_tokens_accepted);
+  }
   add("counter", "preemptions_total", "Sequences whose KV cache was freed for others.", preemptions);
   add("gauge", "requests_running", "Requests that take part in rounds.", running);
   add("gauge", "requests_waiting", "Requests that wait for a place.", waiting);

@@ -35,6 +35,8 @@ struct Metrics {
   /// Requests for texts and vectors: all, and those whose client went away, and those that the queue had no place for.
   Number requests = 0, cancelled = 0, rejected = 0;
   Number prompt_tokens = 0, generated_tokens = 0, prefix_cache_hit_tokens = 0;
+  std::string draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one. Set before the others.
+  Number draft_tokens = 0, draft_tokens_accepted = 0;
   Number preemptions = 0;           ///< Sequences that lost their KV cache to others for a while.
   Number running = 0, waiting = 0;  ///< Requests.
   Number kv_used_bytes = 0, kv_capacity_bytes = 0;

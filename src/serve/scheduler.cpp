@@ -1,6 +1,7 @@
 #include "serve/scheduler.h"
 
 #include "generate/prefix_cache.h"
+#include "generate/speculation.h"
 #include "serve/request_fields.h"
 
 namespace vitrine {
@@ -42,6 +43,7 @@ Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const Sched
       engine_(context_),
       budget_(config.round_seconds) {
   metrics_.kv_capacity_bytes = memory.capacity_bytes();
+  if (context.speculation != nullptr) metrics_.draft_method = context.speculation->method;
 }
 
 void Scheduler::check_space(std::size_t client, std::int64_t bytes) const {
@@ -249,6 +251,8 @@ void Scheduler::round() {
     budget_.measure(step.prompt_tokens + step.decoded_tokens, seconds_between(start, now));
   }
   metrics_.prompt_tokens += step.prompt_tokens;
+  metrics_.draft_tokens += step.speculation.drafted;
+  metrics_.draft_tokens_accepted += step.speculation.accepted;
   for (SequenceStep& s : step.sequences) deliver(std::move(s), now);
 }
 

@@ -31,6 +31,37 @@ TEST_F(Stories, GreedyTextEqualsLlama2c) {
   EXPECT_EQ(json["finish_reason"], "length");
 }
 
+TEST_F(Stories, SpeculationChangesNothingButItsCounts) {
+  const std::string text = "Lily had a red ball. Lily had a red ball. Lily had a";
+  for (const Arguments& how : {Arguments{"--greedy"}, Arguments{"--temperature", "0.7", "--seed", "3"}}) {
+    Arguments plain = how, lookup = how, draft = how;
+    plain.insert(plain.end(), {"--max-tokens", "60", "--logprobs", "2", "--speculate", "none"});
+    lookup.insert(lookup.end(), {"--max-tokens", "60", "--logprobs", "2"});
+    draft.insert(draft.end(), {"--max-tokens", "60", "--logprobs", "2", "--draft", folder_ + "/stories260K.bin"});
+    Json expected = json_of(generate(text, plain));
+    EXPECT_EQ(expected["speculation"], Json());
+    expected.erase("timings");
+    expected.erase("seed");
+    for (const auto& [arguments, method] : {std::pair(lookup, "lookup"), std::pair(draft, "draft")}) {
+      Json found = json_of(generate(text, arguments));
+      EXPECT_EQ(found["speculation"]["method"], method);
+      EXPECT_GE(found["speculation"]["drafted"], found["speculation"]["accepted"]);
+      EXPECT_GE(found["speculation"]["drafted"], found["speculation"]["rounds"]);
+      found["speculation"] = nullptr;
+      found.erase("timings");
+      found.erase("seed");
+      EXPECT_EQ(found, expected) << method;
+    }
+  }
+}
+
+TEST_F(Stories, DraftsNeedTheSameVocabulary) {
+  const std::string other = source_dir() + "/models/default";
+  expect_error(generate("a", {"--draft", other}), {"[--draft] expected the model's vocabulary, but id "});
+  expect_usage_error(generate("a", {"--speculate", "draft"}), {"give --draft"});
+  expect_usage_error(generate("a", {"--speculate", "lookup", "--draft", other}), {"--speculate lookup uses no draft"});
+}
+
 TEST_F(Stories, TextMayComeFromStdin) {
   const Json from_stdin = json_of(generate("-", {"--greedy", "--max-tokens", "20"}), {.input = "Once upon a time"});
   const Json from_argument = json_of(generate("Once upon a time", {"--greedy", "--max-tokens", "20"}));
@@ -86,7 +117,8 @@ TEST(Generate, PrintsIdsWithoutATokenizer) {
   const Json json = json_of(all);
   std::set<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling", "timings"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"text", "ids", "prompt_ids", "finish_reason", "seed", "sampling",
+                                         "speculation", "timings"}));
   EXPECT_EQ(json["prompt_ids"], Json({1, 2}));
   EXPECT_EQ(json["ids"].size(), 5U);
   EXPECT_EQ(json["text"], "");

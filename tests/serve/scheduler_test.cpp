@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "generate/generator.h"
+#include "generate/lookup_proposer.h"
 #include "generate/prefix_cache.h"
 #include "serve/embeddings.h"
 #include "serve/request_fields.h"
@@ -27,6 +28,7 @@ class Scheduling : public testing::Test {
       ThreadPool pool(2);
       GenerateContext context{checkpoint_.model.get(), &pool, &default_kernels()};
       if (shares_prefixes_) context.prefixes = &prefixes_;
+      if (speculation_) context.speculation = &*speculation_;
       scheduler_.emplace(context, *memory_, config, metrics_);
       is_ready_ = true;
       while (is_held_) std::this_thread::sleep_for(1ms);
@@ -87,6 +89,7 @@ class Scheduling : public testing::Test {
   std::optional<KvPool> memory_{std::in_place, std::int64_t{1} << 30};
   PrefixCache prefixes_;
   bool shares_prefixes_ = false;
+  std::optional<Speculation> speculation_;
   std::optional<Scheduler> scheduler_;
   std::thread thread_;
   std::atomic<bool> is_ready_ = false, is_held_ = false;
@@ -133,6 +136,44 @@ TEST_F(Scheduling, JobsHaveTheTokensTheyHaveAlone) {
 }
 
 /// The last row of a prompt ends the sequence while other threads take the rows before it.
+/// With proposals, jobs have the tokens and the streams the steps that they have without, and metrics count them.
+TEST_F(Scheduling, ProposalsChangeNoStep) {
+  speculation_ = lookup_speculation();
+  speculation_->fixed = 3;
+  start({.max_sequences = 4});
+  std::vector<GenerateRequest> requests;
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (std::size_t i = 0; i < 8; ++i) {
+    requests.push_back(request(i, 30));
+    requests.back().sampling.temperature = 0.3;  // texts that repeat themselves
+    requests.back().prediction = alone(requests.back()).ids;
+    jobs.push_back(job({requests.back()}, true));
+    scheduler_->submit(jobs.back());
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    std::vector<SequenceStep> steps;
+    wait_until([&] {
+      for (SequenceStep& step : jobs[i]->take()) steps.push_back(std::move(step));
+      scheduler_->wake();
+      return !steps.empty() && (steps.back().result || steps.back().error);
+    });
+    const GenerateResult expected = alone(requests[i]);
+    ASSERT_TRUE(steps.back().result);
+    EXPECT_EQ(steps.back().result->ids, expected.ids) << i;
+    EXPECT_EQ(steps.size(), expected.ids.size()) << "a step for each token";
+    for (std::size_t t = 0; t < steps.size(); ++t) {
+      ASSERT_EQ(steps[t].tokens.size(), 1u);
+      EXPECT_EQ(steps[t].tokens[0].logprob, expected.logprobs[t].logprob) << i << ", " << t;
+    }
+  }
+  EXPECT_GT(metrics_.draft_tokens_accepted, 20);
+  EXPECT_GE(metrics_.draft_tokens, metrics_.draft_tokens_accepted);
+  const std::string text = metrics_.text();
+  EXPECT_THAT(text, testing::HasSubstr(fmt::format("vitrine_draft_tokens_total{{method=\"lookup\"}} {}",
+                                                   metrics_.draft_tokens.load())));
+  EXPECT_THAT(text, testing::HasSubstr("vitrine_draft_tokens_accepted_total{method=\"lookup\"} "));
+}
+
 TEST_F(Scheduling, PromptsAreScoredWithOneNewToken) {
   start({.max_sequences = 32, .max_queue = 100});
   GenerateRequest scored = request(1, 1, 40);
@@ -367,46 +408,6 @@ TEST_F(Scheduling, StoppingFailsTheRest) {
   is_held_ = false;
   thread_.join();
   EXPECT_THROW(results(*waiting), RequestError);
-}
-
-TEST(RoundBudget, FollowsTheSpeedOfTheMachine) {
-  RoundBudget budget(0.25);
-  const auto settle = [&](double seconds_per_row) {
-    for (int i = 0; i < 50; ++i) {
-      const std::int64_t rows = budget.rows(1);
-      budget.measure(rows, 0.01 + static_cast<double>(rows) * seconds_per_row);
-    }
-    return static_cast<double>(budget.rows(1));
-  };
-  EXPECT_NEAR(settle(1e-3), 240, 10);
-  EXPECT_NEAR(settle(1e-2), 24, 2);
-  EXPECT_NEAR(settle(1), 2, 1) << "one row of a prompt next to the token of a stream";
-  EXPECT_NEAR(settle(1e-3), 240, 10);
-  EXPECT_EQ(budget.rows(500), 501);
-  EXPECT_GT(budget.rows(0), 500) << "nobody waits for a token";
-}
-
-TEST(RoundBudget, SmallRoundsSayLittle) {
-  RoundBudget budget(0.25);
-  const std::int64_t before = budget.rows(1);
-  budget.measure(2, 0.001);
-  EXPECT_EQ(budget.rows(1), before);
-}
-
-TEST(Metrics, IsReadByPrometheus) {
-  Metrics metrics;
-  metrics.requests = 3;
-  metrics.queue.observe(0.02);
-  metrics.queue.observe(500);
-  const std::string text = metrics.text();
-  for (const char* line :
-       {"# TYPE vitrine_requests_total counter\nvitrine_requests_total 3\n",
-        "vitrine_queue_seconds_bucket{le=\"0.01\"} 0\n", "vitrine_queue_seconds_bucket{le=\"0.025\"} 1\n",
-        "vitrine_queue_seconds_bucket{le=\"120\"} 1\n", "vitrine_queue_seconds_bucket{le=\"+Inf\"} 2\n",
-        "vitrine_queue_seconds_count 2\n", "vitrine_queue_seconds_sum 500.02\n",
-        "# TYPE vitrine_kv_used_bytes gauge\n"}) {
-    EXPECT_THAT(text, testing::HasSubstr(line));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#include "cli/speculation_options.h"
+
+#include "generate/draft_proposer.h"
+#include "generate/lookup_proposer.h"
+
+namespace vitrine::cli {
+
+void add_speculation(Command& command, SpeculationOptions& o, const char* otherwise) {
+  add_choice(
+      command, "--speculate", o.speculate, {"lookup", "draft", "none"},
+      fmt::format("Read several tokens in a pass: those that followed the last ones earlier in the text, or those "
+                  "of --draft; no result depends on it (default: {}, or draft with --draft)",
+                  otherwise));
+  command.add_option("--draft", o.draft, "A smaller model with the same vocabulary, which proposes tokens")
+      ->type_name("MODEL");
+}
+
+OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOptions& own, const Session& session,
+                                     const char* otherwise) {
+  const std::string method = !own.speculate.empty() ? own.speculate : !own.draft.empty() ? "draft" : otherwise;
+  if (method == "draft" && own.draft.empty()) throw UsageError("--speculate", "draft needs a model: give --draft");
+  if (method != "draft" && !own.draft.empty()) {
+    throw UsageError("--draft", fmt::format("--speculate {} uses no draft", method));
+  }
+  if (method == "lookup") speculation_ = lookup_speculation();
+  if (method != "draft") return;
+  Options of_draft = options;
+  of_draft.adapters.clear();
+  of_draft.tokenizer.clear();
+  of_draft.ranks = nullptr;
+  draft_ = open_for_texts(of_draft, own.draft, false);
+  GenerateContext draft = draft_->context(of_draft);
+  draft.pool = session.pool.get();
+  speculation_ = draft_speculation(session.context(options), draft);
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,34 @@
+// The options of speculative decoding, which the commands share that decode.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/options.h"
+#include "generate/speculation.h"
+
+namespace vitrine::cli {
+
+struct SpeculationOptions {
+  std::string speculate{};  ///< lookup, draft or none; "": not given.
+  std::string draft{};      ///< A model; "": none.
+};
+/// Adds --speculate and --draft. `otherwise`: what is done without them.
+void add_speculation(Command& command, SpeculationOptions& options, const char* otherwise);
+
+/// How the sequences of a session are decoded, with the draft model, if there is one.
+class OpenedSpeculation {
+ public:
+  /// `otherwise` as in add_speculation(). Throws BadInput for a draft with another vocabulary, UsageError for options
+  /// that contradict each other, and what opening a model throws.
+  OpenedSpeculation(const Options& options, const SpeculationOptions& own, const Session& session,
+                    const char* otherwise);
+  Speculation* get() { return speculation_ ? &*speculation_ : nullptr; }  ///< Null: token by token.
+
+ private:
+  std::optional<Session> draft_;
+  std::optional<Speculation> speculation_;
+};
+
+}  // namespace vitrine::cli
