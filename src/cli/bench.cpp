@@ -325,7 +325,7 @@ void add_bench(Command& program) {
                    "Measure the network instead: latency and bandwidth of every pair of ranks that mpirun or srun has "
                    "started");
   add_peer_timeout(command, o->peer_timeout_s);
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   finish_command(
       command, o, run_bench,
       "Speeds are medians of --repeats runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix\n"

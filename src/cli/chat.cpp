@@ -300,7 +300,7 @@ void add_chat(Command& program) {
              "If the conversation exceeds the context: report an error, or leave out the oldest exchanges");
   add_state_every(command, *o);
   add_generate_options(command, kInChat, o->answers);
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "
                  "commands; /help lists them. From a pipe, each line is a turn.\n"

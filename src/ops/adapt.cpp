@@ -43,9 +43,9 @@ bool same(AppliedAdapters a, AppliedAdapters b) { return std::equal(a.begin(), a
 std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
   const std::vector<Segment>& segments = p.segments_of(p.rows.stack);
   if (segments.empty() || n == 0) return {};
-  const AppliedAdapters first = segments.front().adapters;
-  const bool all_same =
-      std::all_of(segments.begin(), segments.end(), [&](const Segment& s) { return same(s.adapters, first); });
+  const AppliedAdapters first = segments.front().modifiers.adapters;
+  const bool all_same = std::all_of(segments.begin(), segments.end(),
+                                    [&](const Segment& s) { return same(s.modifiers.adapters, first); });
   if (all_same) {
     std::vector<Use> uses = uses_of(first, weight);
     if (uses.empty()) return {};
@@ -55,7 +55,7 @@ std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
     if (p.rows.chosen) row = (*p.rows.chosen)[static_cast<std::size_t>(row)];
     const auto after = std::upper_bound(segments.begin(), segments.end(), row,
                                         [](std::int64_t r, const Segment& s) { return r < s.first_row; });
-    return std::prev(after)->adapters;
+    return std::prev(after)->modifiers.adapters;
   };
   std::vector<Run> runs;
   for (std::int64_t begin = 0, end = 0; begin < n; begin = end) {
@@ -120,6 +120,28 @@ void add_product(Pass& p, const Param& b, const Tensor& u, const Tensor& y, std:
     add_weight_gradient(p, u, dz, b);
     multiply(p, view_of(dz.data, dz.rows(), n_out, n_out), transposed(b.view), du.data, r, Into::add);
   });
+}
+
+/// y += B · (s · A · x) of the rows of each run, in place, without a tape: the adapters of many short runs, as in a
+/// round of a server, are computed at the same time.
+void add_products(Pass& p, const std::vector<Run>& runs, const Tensor& x, const Tensor& y) {
+  const ArenaScope scope(p.arena);
+  const auto rows_at = [](const Tensor& value, std::int64_t first, std::int64_t count) {
+    return view_of(value.row(first), count, value.row_size(), value.row_size());
+  };
+  std::vector<OwnProduct> reducing, adding;
+  for (const Run& run : runs) {
+    const LowRank& low = *run.uses.front().low;
+    const Tensor u = p.tensor({run.count, low.rank()});
+    reducing.push_back({rows_at(x, run.first, run.count), low.a->view, u.data, u.row_size()});
+    adding.push_back({rows_at(u, 0, run.count), low.b.view, y.row(run.first), y.row_size()});
+  }
+  multiply_each(p, reducing, Into::set);
+  for (std::size_t i = 0; i < runs.size() && !p.shapes_only; ++i) {
+    const std::int64_t n = runs[i].count * reducing[i].ldy;
+    for (std::int64_t k = 0; k < n; ++k) reducing[i].y[k] *= runs[i].uses.front().factor();
+  }
+  multiply_each(p, adding, Into::add);
 }
 
 /// f ⊙ x, f = m / ‖W + s · B · A‖ of the rows that the elements of x belong to.
@@ -238,6 +260,10 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
   const bool is_tapped = added && p.wants(added->id);
   const bool in_place =
       !map.product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
+  if (in_place && runs.size() > 1 && !p.is_taped() && p.ledger == nullptr && p.training.adapter_dropout == 0) {
+    add_products(p, runs, x, y);
+    return y;
+  }
   if (in_place) {
     for (const Run& run : runs) {
       const Use& use = run.uses.front();
