@@ -25,6 +25,9 @@ struct SiteFields {
 /// not be read.
 SiteFields read_sites(const ServedModel& model, RequestFields& fields);
 
+/// Whether an object has these fields.
+bool has_sites(RequestFields& fields);
+
 /// Throws RequestError if values of so many bytes exceed what the server returns. `where`: the field that selects them.
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where);
 
@@ -52,6 +55,7 @@ auto with_site_errors(const RequestFields& fields, F&& f) {
 struct TraceRequest {
   std::vector<std::int32_t> ids;
   std::shared_ptr<TextRecorder> recorder;
+  std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
 
   /// A sequence that reads the text.
   GenerateRequest sequence() const;
