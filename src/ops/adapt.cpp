@@ -122,26 +122,52 @@ void add_product(Pass& p, const Param& b, const Tensor& u, const Tensor& y, std:
   });
 }
 
-/// y += B · (s · A · x) of the rows of each run, in place, without a tape: the adapters of many short runs, as in a
-/// round of a server, are computed at the same time.
-void add_products(Pass& p, const std::vector<Run>& runs, const Tensor& x, const Tensor& y) {
-  const ArenaScope scope(p.arena);
-  const auto rows_at = [](const Tensor& value, std::int64_t first, std::int64_t count) {
-    return view_of(value.row(first), count, value.row_size(), value.row_size());
+/// Rows [first, first + count) of a value.
+MatrixView rows_at(const Tensor& value, std::int64_t first, std::int64_t count) {
+  return view_of(value.row(first), count, value.row_size(), value.row_size());
+}
+
+/// Whether the adapters of many short runs, as in a round of a server, can be computed at the same time.
+bool fit_together(const Pass& p, const std::vector<Run>& runs, const Tensor& x) {
+  if (runs.size() < 2 || p.is_taped() || p.ledger != nullptr || p.shapes_only || p.training.adapter_dropout != 0) {
+    return false;
+  }
+  return std::ranges::all_of(runs, [&](const Run& run) {
+    const LowRank& low = *run.uses.front().low;
+    const MatrixView rows = rows_at(x, run.first, run.count);
+    return SmallProduct::fits(p, rows, low.a->view) && SmallProduct::fits(p, rows, low.b.view);
+  });
+}
+
+/// y += B · (s · A · x) of the rows of each run, in place, each run on one thread.
+void add_together(Pass& p, const std::vector<Run>& runs, const Tensor& x, const Tensor& y) {
+  struct Parts {
+    Tensor u;
+    float factor;
+    SmallProduct reduces, adds;
   };
-  std::vector<OwnProduct> reducing, adding;
+  const ArenaScope scope(p.arena);
+  std::vector<Parts> all;
+  all.reserve(runs.size());
+  std::int64_t operations = 1;
   for (const Run& run : runs) {
     const LowRank& low = *run.uses.front().low;
     const Tensor u = p.tensor({run.count, low.rank()});
-    reducing.push_back({rows_at(x, run.first, run.count), low.a->view, u.data, u.row_size()});
-    adding.push_back({rows_at(u, 0, run.count), low.b.view, y.row(run.first), y.row_size()});
+    all.push_back({u,
+                   run.uses.front().factor(),
+                   {p, rows_at(x, run.first, run.count), low.a->view, u.data, low.rank(), Into::set},
+                   {p, rows_at(u, 0, run.count), low.b.view, y.row(run.first), y.row_size(), Into::add}});
+    operations = std::max(operations, u.count() * (x.row_size() + y.row_size()));
   }
-  multiply_each(p, reducing, Into::set);
-  for (std::size_t i = 0; i < runs.size() && !p.shapes_only; ++i) {
-    const std::int64_t n = runs[i].count * reducing[i].ldy;
-    for (std::int64_t k = 0; k < n; ++k) reducing[i].y[k] *= runs[i].uses.front().factor();
-  }
-  multiply_each(p, adding, Into::add);
+  const std::int64_t grain = ExecutionContext::kOperationsPerThread / operations + 1;
+  p.parallel_for(std::ssize(all), grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Parts& parts = all[static_cast<std::size_t>(i)];
+      parts.reduces.run(p, thread);
+      for (std::int64_t k = 0; k < parts.u.count(); ++k) parts.u.data[k] *= parts.factor;
+      parts.adds.run(p, thread);
+    }
+  });
 }
 
 /// f ⊙ x, f = m / ‖W + s · B · A‖ of the rows that the elements of x belong to.
@@ -260,8 +286,8 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
   const bool is_tapped = added && p.wants(added->id);
   const bool in_place =
       !map.product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
-  if (in_place && runs.size() > 1 && !p.is_taped() && p.ledger == nullptr && p.training.adapter_dropout == 0) {
-    add_products(p, runs, x, y);
+  if (in_place && fit_together(p, runs, x)) {
+    add_together(p, runs, x, y);
     return y;
   }
   if (in_place) {

@@ -205,59 +205,37 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
   });
 }
 
-void multiply_each(Pass& p, std::span<const OwnProduct> products, Into into) {
-  constexpr std::int64_t kRange = 256;  // rows of a weight
-  struct Part {
-    const OwnProduct* of;
-    const float* x;
-    float* sum;
-    std::int64_t first, stride;
-  };
-  const ArenaScope scope(p.arena);
-  std::vector<Part> parts;
-  std::int64_t operations = 1;
-  for (const OwnProduct& own : products) {
-    const MatrixView &x = own.x, &w = own.weight;
-    const Numbers numbers = numbers_of(p, w);
-    const bool is_few = !worth_packing(p.kernels.pack_above, x.rows, w) && w.col_stride == 1;
-    if (!is_few || is_quantized(w.dtype) || p.shapes_only) {
-      multiply(p, x, w, own.y, own.ldy, into);
-      continue;
-    }
-    Part part{&own, reinterpret_cast<const float*>(x.data), into == Into::add ? p.tensor({x.rows, w.rows}).data : own.y,
-              0, x.row_stride};
-    if (numbers == Numbers::pairs) {
-      const PairKernels& k = p.kernels.pairs(false);
-      const Tensor rows = p.tensor({x.rows, rounded_stride(k, x.cols)});
-      for (std::int64_t t = 0; t < x.rows; ++t) {
-        k.round(reinterpret_cast<const float*>(x.at(t, 0)), x.cols, rows.row(t));
-      }
-      part.x = rows.data;
-      part.stride = rows.row_size();
-    }
-    for (; part.first < w.rows; part.first += kRange) parts.push_back(part);
-    operations = std::max(operations, x.rows * w.cols * std::min(kRange, w.rows));
+bool SmallProduct::fits(const Pass& p, const MatrixView& x, const MatrixView& weight) {
+  return !worth_packing(p.kernels.pack_above, x.rows, weight) && x.col_stride == 1 && weight.col_stride == 1 &&
+         !is_quantized(weight.dtype);
+}
+
+SmallProduct::SmallProduct(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
+                           Into into)
+    : x_(x), weight_(weight), y_(y), ldy_(ldy) {
+  if (numbers_of(p, weight) == Numbers::pairs) {
+    rounded_ = p.tensor({x.rows, rounded_stride(p.kernels.pairs(false), x.cols)});
   }
-  const std::int64_t grain = ExecutionContext::kOperationsPerThread / operations + 1;
-  p.parallel_for(std::ssize(parts), grain, [&](std::int64_t begin, std::int64_t end, int thread) {
-    for (const Part& part :
-         std::span(parts).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))) {
-      const auto& [x, weight, y, ldy] = *part.of;
-      const std::int64_t first = part.first, count = std::min(kRange, weight.rows - first);
-      const std::int64_t stride = part.sum == y ? ldy : weight.rows;
-      const MatrixView w = weight.row_range(first, count);
-      if (part.x != reinterpret_cast<const float*>(x.data)) {
-        p.kernels.pairs(false).matmul(part.x, part.stride, x.rows, w, part.sum + first, stride, p.scratch(thread));
-      } else {
-        p.kernels.matmul(part.x, part.stride, x.rows, w, part.sum + first, stride, p.scratch(thread));
-      }
-      if (part.sum == y) continue;
-      for (std::int64_t t = 0; t < x.rows; ++t) {
-        float* const to = y + t * ldy + first;
-        p.kernels.add(to, part.sum + t * stride + first, count, to);
-      }
+  if (into == Into::add) sum_ = p.tensor({x.rows, weight.rows});
+}
+
+void SmallProduct::run(const Pass& p, int thread) const {
+  const bool adds = sum_.data != nullptr;
+  float* const to = adds ? sum_.data : y_;
+  const std::int64_t stride = adds ? weight_.rows : ldy_;
+  if (rounded_.data != nullptr) {
+    const PairKernels& k = p.kernels.pairs(false);
+    for (std::int64_t t = 0; t < x_.rows; ++t) {
+      k.round(reinterpret_cast<const float*>(x_.at(t, 0)), x_.cols, rounded_.row(t));
     }
-  });
+    k.matmul(rounded_.data, rounded_.row_size(), x_.rows, weight_, to, stride, p.scratch(thread));
+  } else {
+    p.kernels.matmul(reinterpret_cast<const float*>(x_.data), x_.row_stride, x_.rows, weight_, to, stride,
+                     p.scratch(thread));
+  }
+  for (std::int64_t t = 0; t < x_.rows && adds; ++t) {
+    p.kernels.add(y_ + t * ldy_, sum_.row(t), weight_.rows, y_ + t * ldy_);
+  }
 }
 
 Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {

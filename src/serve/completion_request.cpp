@@ -157,19 +157,6 @@ void choose_model(const ServedModel& model, RequestFields& fields, CompletionReq
   request.model = std::move(chosen.name);
 }
 
-/// The field of vitrine's own wishes. Where no values may be read it may choose adapters and control vectors.
-std::optional<SiteFields> read_reports(const ServedModel& model, RequestFields& fields,
-                                       std::optional<ModifierList>& modifiers) {
-  const Json* const value = fields.find("vitrine");
-  if (value == nullptr) return std::nullopt;
-  RequestFields own = fields.of(*value, "vitrine");
-  const bool only_modifies = read_modifiers(model, own, modifiers) && !has_sites(own);
-  std::optional<SiteFields> sites;
-  if (model.can_inspect || !only_modifies) sites = read_sites(model, own);
-  own.finish();
-  return sites;
-}
-
 /// The number of tokens of a sequence that are fed. The last one that is generated is not.
 std::int64_t max_fed(const ServedModel& model, const GenerateRequest& sequence) {
   const std::int64_t n_prompt = std::ssize(sequence.prompt);
@@ -382,7 +369,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
     throw RequestError(kInvalid, "suffix", "expected neither echo nor truncate_prompt_tokens with it");
   }
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
-  const std::optional<SiteFields> sites = read_reports(model, fields, request.modifiers);
+  const std::optional<SiteFields> sites = read_wishes(model, fields, request.modifiers);
   fields.find("prompt");
   fields.finish();
   const SpecialTokens policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
@@ -429,7 +416,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   }
   read_logprobs(model, fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
-  const std::optional<SiteFields> sites = read_reports(model, fields, request.modifiers);
+  const std::optional<SiteFields> sites = read_wishes(model, fields, request.modifiers);
   RequestedChat chat = read_chat(model, body, fields);
   const bool keeps_reasoning = read_reasoning_format(fields);
   const AnswerWishes wishes{chat.tools.rules, !chat.tools.shown.is_null(), keeps_reasoning};

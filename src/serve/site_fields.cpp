@@ -50,7 +50,18 @@ SiteFields read_sites(const ServedModel& model, RequestFields& fields) {
   return result;
 }
 
-bool has_sites(RequestFields& fields) { return fields.find(kSites) != nullptr || fields.find(kSet) != nullptr; }
+std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields,
+                                      std::optional<ModifierList>& modifiers) {
+  const Json* const value = fields.find("vitrine");
+  if (value == nullptr) return std::nullopt;
+  RequestFields own = fields.of(*value, "vitrine");
+  const bool only_modifies =
+      read_modifiers(model, own, modifiers) && own.find(kSites) == nullptr && own.find(kSet) == nullptr;
+  std::optional<SiteFields> sites;
+  if (model.can_inspect || !only_modifies) sites = read_sites(model, own);
+  own.finish();
+  return sites;
+}
 
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where) {
   if (bytes <= model.max_trace_bytes) return;

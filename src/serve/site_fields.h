@@ -25,8 +25,11 @@ struct SiteFields {
 /// not be read.
 SiteFields read_sites(const ServedModel& model, RequestFields& fields);
 
-/// Whether an object has these fields.
-bool has_sites(RequestFields& fields);
+/// Reads the field `vitrine`: what is read and changed, if anything is, and adds what it chooses to `modifiers`. Where
+/// no values may be read it may still choose adapters and control vectors. Throws as read_sites() and read_modifiers()
+/// do.
+std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields,
+                                      std::optional<ModifierList>& modifiers);
 
 /// Throws RequestError if values of so many bytes exceed what the server returns. `where`: the field that selects them.
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where);

@@ -18,7 +18,7 @@ class Control : public testing::Test {
   Json make(const Arguments& more = {}) const {
     Arguments all = {"control", "make", model(), folder_ / "pairs.jsonl", "--out", folder_ / "c.gguf", "--json"};
     all.insert(all.end(), more.begin(), more.end());
-    return json_of(all);
+    return Json::parse(output_of(all));
   }
   Json predicted(const Arguments& more = {}) const {
     Arguments all = {"predict", model(), "Once upon a time", "--top", "3"};

@@ -71,8 +71,8 @@ class ServeModifiers : public testing::Test {
   }
   /// The text of `vitrine generate` with these options.
   std::string generated(const Arguments& options) const {
-    Arguments all = {"generate", model(),         kPrompt, "--max-tokens", "12", "--seed",
-                     "5",        "--temperature", "0.8",   "--top-k",      "40", "--json"};
+    Arguments all = {"generate",      model(), kPrompt,   "--max-tokens", "12",      "--seed", "5",
+                     "--temperature", "0.8",   "--top-k", "40",           "--top-p", "1"};
     all.insert(all.end(), options.begin(), options.end());
     return json_of(all)["text"];
   }
