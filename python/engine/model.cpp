@@ -11,6 +11,7 @@ namespace vitrine::python {
 namespace {
 
 using Adapters = std::vector<std::pair<std::string, double>>;
+using Controls = std::vector<std::tuple<std::string, double, int, int>>;
 using Strings = std::vector<std::string>;
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
@@ -29,10 +30,11 @@ OpenOptions options_of(const std::string& tokenizer, int threads, const std::str
 }
 
 LanguageModel open(const std::string& path, const std::string& tokenizer, int threads, const std::string& kv,
-                   const std::string& compute, const Adapters& adapters, const Strings& allowed_keys,
-                   const Strings& allowed_tensors) {
+                   const std::string& compute, const Adapters& adapters, const Controls& controls,
+                   const Strings& allowed_keys, const Strings& allowed_tensors) {
   OpenOptions options = options_of(tokenizer, threads, kv, compute);
   for (const auto& [folder, scale] : adapters) options.adapters.push_back({folder, scale});
+  for (const auto& [file, scale, first, last] : controls) options.controls.push_back({file, scale, first, last});
   options.allowed_config_keys = allowed_keys;
   options.allowed_tensors = allowed_tensors;
   const GilReleased free;
@@ -241,8 +243,8 @@ void bind_model(nb::module_& m) {
       .def("grad", &grad, "prompt"_a, "target"_a.none(), "hooks"_a.none(), "hook_sites"_a)
       .def("state", &state)
       .def("save", &save, "folder"_a);
-  m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "allowed_keys"_a,
-        "allowed_tensors"_a);
+  m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "controls"_a,
+        "allowed_keys"_a, "allowed_tensors"_a);
   m.def("model_of_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a,
         "allowed_keys"_a, "allowed_tensors"_a);
   m.def("bfloat16_of", &bfloat16_of, "bits"_a);

@@ -27,6 +27,24 @@ def test_it_opens_the_default_model(model: vitrine.Model) -> None:
     assert vitrine.__version__ == "0.1.0"
 
 
+def test_control_vectors_change_it(program: Callable[..., Any], tmp_path: Path) -> None:
+    pairs, file = tmp_path / "pairs.jsonl", str(tmp_path / "c.gguf")
+    pairs.write_text(json.dumps({"positive": "I am happy", "negative": "I am sad"}) + "\n")
+    program("control", "make", vitrine.DEFAULT_MODEL, pairs, "--out", file)
+    plain = vitrine.load(threads=2).logits(TEXT)
+    for model, option in (
+        (vitrine.load(threads=2, controls=[file]), file),
+        (vitrine.load(threads=2, controls={file: 2}), f"{file}=2"),
+        (vitrine.load(threads=2, controls={file: (2.0, (1, 2))}), f"{file}=2:1-2"),
+    ):
+        arguments = ("--control", option, "--max-tokens", 8, "--seed", 3)
+        expected = program("generate", vitrine.DEFAULT_MODEL, TEXT, *arguments)
+        assert model.generate(TEXT, max_tokens=8, seed=3).text == expected["text"]
+        assert not np.array_equal(model.logits(TEXT), plain)
+    with pytest.raises(vitrine.BadInput):
+        vitrine.load(controls=[str(tmp_path / "none.gguf")])
+
+
 def test_a_text_is_what_its_ids_are(model: vitrine.Model) -> None:
     ids = model.ids(TEXT)
     prompts: list[vitrine.Prompt] = [ids, tuple(ids), np.array(ids), np.array([ids]), np.array(ids, dtype=np.uint16)]

@@ -106,7 +106,9 @@ class Trainer(metaclass=_Bound):
 bfloat16_of: Callable[[npt.NDArray[np.uint16]], Any]
 generate: Callable[[Model, _Prompt, dict[str, Any]], _Result]
 model_of_tensors: Callable[[str, _State, str, int, str, str, list[str], list[str]], Model]
-open_model: Callable[[str, str, int, str, str, list[tuple[str, float]], list[str], list[str]], Model]
+open_model: Callable[
+    [str, str, int, str, str, list[tuple[str, float]], list[tuple[str, float, int, int]], list[str], list[str]], Model
+]
 open_tokenizer: Callable[[str, str], Tokenizer]
 set_main_thread: Callable[[int], None]
 tokenizer_of_model: Callable[[Model], Tokenizer]

@@ -356,17 +356,26 @@ def load(
     kv: str = "f32",
     compute: str = "auto",
     adapters: Mapping[str, float] | Sequence[str] = (),
+    controls: Mapping[str, float | tuple[float, tuple[int, int]]] | Sequence[str] = (),
     allowed_config_keys: Sequence[str] = (),
     allowed_tensors: Sequence[str] = (),
 ) -> Model:
     """Opens a Hugging Face folder, a GGUF file or a llama2.c file; None: the model that comes with the package.
-    ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales. ``allowed_config_keys`` and
-    ``allowed_tensors`` are unknown keys of config.json and tensors to ignore; ``"mtp.*"`` stands for all tensors whose
-    names begin so."""
+    ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales. ``controls``: the same of
+    control vectors, whose scale may come with the first and the last block: ``{"joy.gguf": (0.5, (2, 9))}``.
+    ``allowed_config_keys`` and ``allowed_tensors`` are unknown keys of config.json and tensors to ignore; ``"mtp.*"``
+    stands for all tensors whose names begin so."""
     place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
+    vectors = [_control(*item) for item in (controls.items() if isinstance(controls, Mapping) else zip(controls))]
     keys, names = list(allowed_config_keys), list(allowed_tensors)
-    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, keys, names)
+    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, vectors, keys, names)
+
+
+def _control(path: str, use: float | tuple[float, tuple[int, int]] = 1.0) -> tuple[str, float, int, int]:
+    """A control vector as the engine takes it: its scale, and its first and last block."""
+    scale, (first, last) = use if isinstance(use, tuple) else (use, (0, 2**31 - 1))
+    return str(path), scale, first, last
 
 
 def _open(*options: Any) -> Model:

@@ -100,10 +100,8 @@ OpenOptions open_options(const char* json) {
   open.tokenizer_options.source_lang = options.text("source_lang").value_or("");
   open.allowed_config_keys = options.texts("allow_config_key");
   open.allowed_tensors = options.texts("allow_tensor");
-  for (const std::string& text : options.texts("adapter")) {
-    const auto [path, scale] = split_adapter(text);
-    open.adapters.push_back({path, scale});
-  }
+  for (const std::string& text : options.texts("adapter")) open.adapters.push_back(adapter_of(text));
+  for (const std::string& text : options.texts("control")) open.controls.push_back(control_of(text));
   const std::string kv = options.text("kv").value_or("f32");
   const auto types = kv_types_named(kv);
   if (!types) {

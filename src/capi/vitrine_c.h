@@ -41,7 +41,8 @@ enum {
 typedef struct vitrine_model vitrine_model;
 
 /* Opens a Hugging Face folder, a GGUF file or a llama2.c file. Options: threads, tokenizer, pattern, compute, kv,
- * allow_config_key (list), allow_tensor (list), adapter (list). */
+ * allow_config_key (list), allow_tensor (list), adapter (list of PATH[=SCALE]), control (list of
+ * PATH[=SCALE][:FIRST-LAST]). */
 VITRINE_API int vitrine_open(const char* path, const char* options, vitrine_model** model);
 /* Frees the model; NULL is allowed. No call on it may be running. */
 VITRINE_API void vitrine_close(vitrine_model* model);

@@ -120,8 +120,8 @@ void ChatSession::run(Engine& engine, ChatAnswer& answer, const std::function<vo
   }
 }
 
-void ChatSession::set_adapters(AppliedAdapters adapters) {
-  context_.adapters = adapters;
+void ChatSession::set_modifiers(const Modifiers& modifiers) {
+  context_.modifiers = modifiers;
   cache_.reset();
   cached_.clear();
 }

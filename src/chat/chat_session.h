@@ -50,8 +50,8 @@ class ChatSession {
   /// does.
   ChatAnswer answer(GenerateRequest request, const std::function<void(const std::string&)>& show);
 
-  /// Replaces the adapters, which what is cached depends on.
-  void set_adapters(AppliedAdapters adapters);
+  /// Replaces the adapters and control vectors, which what is cached depends on.
+  void set_modifiers(const Modifiers& modifiers);
 
   const ChatFormat& format() const { return format_; }
   const std::vector<std::int32_t>& stop_ids() const { return stop_ids_; }

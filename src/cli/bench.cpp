@@ -330,7 +330,7 @@ void add_bench(Command& program) {
                    "started");
   add_peer_timeout(command, o->peer_timeout_s);
   add_speculation(command, *o, "none");
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   finish_command(
       command, o, run_bench,
       "Speeds are medians of --repeats runs after a warm-up run. The limits, memory bandwidth and oneDNN's matrix\n"

@@ -306,7 +306,7 @@ void add_chat(Command& program) {
   add_state_every(command, *o);
   add_generate_options(command, kInChat, o->answers);
   add_speculation(command, *o, "lookup");
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "
                  "commands; /help lists them. From a pipe, each line is a turn.\n"

@@ -56,6 +56,7 @@ class Chat {
   void save_as(const std::string& rest);
   void load(const std::string& rest);
   void change_adapters(const std::string& rest);
+  void change_controls(const std::string& rest);
   void set(const std::string& rest);
   void show_context(const std::string& rest);
   std::string context_in_words() const;

@@ -92,7 +92,7 @@ void Chat::load(const std::string& rest) {
 
 void Chat::change_adapters(const std::string& rest) {
   if (rest == "-") {
-    model_.applied.clear();
+    model_.applied.adapters.clear();
     model_.adapters.clear();
     options_.adapters.clear();
   } else if (!rest.empty()) {
@@ -103,10 +103,28 @@ void Chat::change_adapters(const std::string& rest) {
     for (const std::string& adapter : options_.adapters) tell(adapter);
     return;
   }
-  chat_->set_adapters(model_.applied);
+  chat_->set_modifiers(model_.applied);
+}
+
+/// `/set control`: as /adapter.
+void Chat::change_controls(const std::string& rest) {
+  if (rest == "-") {
+    model_.applied.controls.clear();
+    options_.controls.clear();
+  } else if (!rest.empty()) {
+    use_control(model_, rest);
+    options_.controls.push_back(rest);
+  } else {
+    if (options_.controls.empty()) tell("There is no control vector.");
+    for (const std::string& control : options_.controls) tell(control);
+    return;
+  }
+  chat_->set_modifiers(model_.applied);
 }
 
 namespace {
+
+constexpr std::string_view kControl = "control";
 
 /// The options that /set changes, those of the sampler first.
 std::vector<const OptionRow*> options_to_set() {
@@ -130,7 +148,8 @@ void Chat::set(const std::string& rest) {
   const std::size_t space = std::min(rest.find(' '), rest.size());
   const std::string name = rest.substr(0, space);
   const std::string value = space < rest.size() ? rest.substr(rest.find_first_not_of(' ', space)) : "";
-  std::vector<std::string> names;
+  if (name == kControl) return change_controls(value);
+  std::vector<std::string> names = {std::string(kControl)};
   for (const OptionRow* const row : options_to_set()) {
     names.push_back(row->flag().substr(2));
     if (name != names.back()) continue;

@@ -116,6 +116,7 @@ Compared compare_models(const EvalOptions& o, const Session& session, std::strin
   other_options.compute = o.against_compute;
   other_options.kv = "f32";
   other_options.adapters.clear();
+  other_options.controls.clear();
   const Session other = open_for_texts(other_options, o.against, false);
   if (other.tokenizer != nullptr && !std::ranges::equal(text_ids(other, text, policy), ids)) {
     throw BadInput("--against", "expected a model with the same vocabulary, got one whose tokenizer gives other ids");
@@ -210,7 +211,7 @@ void add_eval(Command& program) {
              "--compute for MODEL2: auto, f32, int8 or bf16")
       ->needs(against);
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   add_split(command, *o);
   finish_command(
       command, o, run_eval,

@@ -85,8 +85,8 @@ void eval_preferences(const Options& o, const ConversationKeys& keys, const Pref
   PairSums sums;
   PairScore total;
   for_each_batch(file, true, [&](const Batch& batch) {
-    const auto score = [&](AppliedAdapters adapters) {
-      return score_pairs(*session.checkpoint.model, machine_of(context, arena), adapters, batch);
+    const auto score = [&](const Modifiers& modifiers) {
+      return score_pairs(*session.checkpoint.model, machine_of(context, arena), modifiers, batch);
     };
     const std::vector<PairScore> scores = score(session.applied);
     const std::vector<PairScore> references = has_reference ? score({}) : std::vector<PairScore>(scores.size());

@@ -135,7 +135,7 @@ void add_imatrix(Command& program) {
   add_number<std::int64_t>(command, "--chunks", o->chunks, "Windows to use (default: all of the text)", 1);
   command.add_flag("--head", o->head, "Collect the inputs of the unembedding, too");
   add_list(command, "--in", o->older, "An importance matrix to add, also of llama.cpp; may be repeated");
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   finish_command(
       command, o, run_imatrix,
       "Windows are as in llama.cpp: the text is tokenized once, the last tokens that fill no window are left\n"

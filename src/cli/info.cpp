@@ -54,7 +54,7 @@ ModelFacts facts_of_checkpoint(const InfoOptions& o, const std::string& path, co
 }
 
 InfoRequest request_of(const InfoOptions& o, const Subject& s) {
-  InfoRequest request{o.batch, o.length, o.source_length, kv_types(o.kv), s.session.applied};
+  InfoRequest request{o.batch, o.length, o.source_length, kv_types(o.kv), s.session.applied.adapters};
   if (o.cluster.ranks == 1) return request;
   if (o.phase != "train") throw Unsupported("--ranks", "expected --phase train, got --phase {}", o.phase);
   if (!o.adapters.empty()) throw Unsupported("--ranks", "expected a model without an adapter");

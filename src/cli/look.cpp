@@ -80,6 +80,7 @@ Json groups_json(const ModelConfig& config) {
 std::string run_options(const LookCommand& o) {
   std::string options;
   for (const std::string& adapter : o.adapters) options += "--adapter " + shell_quoted(adapter) + " ";
+  for (const std::string& control : o.controls) options += "--control " + shell_quoted(control) + " ";
   if (o.compute != "auto") options += "--compute " + o.compute + " ";
   if (o.kv != "f32") options += "--kv " + o.kv + " ";
   for (const std::string& key : o.allowed_config_keys) options += "--allow-config-key " + shell_quoted(key) + " ";
@@ -98,8 +99,13 @@ Json about_json(const LookCommand& o, const Session& session) {
   const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids());
   const std::string path = is_default ? default_model() : o.first;
   std::string name = is_default ? "the default model" : last_part(path);
-  for (const std::string& adapter : o.adapters)
-    name += (&adapter == &o.adapters.front() ? " with " : " and ") + last_part(adapter);
+  bool is_first = true;
+  for (const std::vector<std::string>* const modifiers : {&o.adapters, &o.controls}) {
+    for (const std::string& one : *modifiers) {
+      name += (is_first ? " with " : " and ") + last_part(one);
+      is_first = false;
+    }
+  }
   return {{"model", name},
           {"description", session.checkpoint.description},
           {"params", count_params(config)},

@@ -244,11 +244,11 @@ void run_merge(const MergeOptions& o) {
     const DType type = merged_type(o, param.view.dtype);
     return is_blocks(type) ? DType::f32 : type;  // the writer quantizes
   };
-  const Checkpoint merged = merge_adapters(base, session.applied, kept, *session.pool);
+  const Checkpoint merged = merge_adapters(base, session.applied.adapters, kept, *session.pool);
   stop_cleanly();
   std::string why_none;
   if (to_gguf) {
-    const DType own = weight_of(*base.model, session.applied.front().adapter->maps.begin()->first).view.dtype;
+    const DType own = weight_of(*base.model, session.applied.adapters.front().adapter->maps.begin()->first).view.dtype;
     const GgufKeys tokenizer = tokenizer_keys(o, model, base, why_none);
     ProgressBar bar("writing " + out);
     GgufTypes types(merged_type(o, own));
@@ -264,7 +264,7 @@ void run_merge(const MergeOptions& o) {
   const GenerateContext unmerged = session.context(o);
   GenerateContext of_merged = unmerged;
   of_merged.model = written.model.get();
-  of_merged.adapters = {};
+  of_merged.modifiers = {};
   const std::vector<std::int32_t> ids = sample_text(session, unmerged);
   const Divergence d = divergence(unmerged, of_merged, session.has_encoder() ? Tokens(ids, {}, ids) : Tokens(ids));
   if (o.json) {

@@ -98,13 +98,20 @@ void add_text(Command& command, Options& o, const std::string& about_model) {
 void add_model_and_text(Command& command, Options& o) {
   add_text(command, o, "A Hugging Face folder, a .gguf or a llama2.c .bin");
   add_ids(command, "--ids", o.ids, "Token ids as in 1,2,3, instead of TEXT");
-  add_adapters(command, o);
+  add_modifiers(command, o);
 }
 
 void add_adapters(Command& command, Options& o) {
   add_list(command, "--adapter", o.adapters,
            "Change the model by the low-rank adapter PATH, a PEFT folder or a .gguf, or PATH=SCALE; may be given "
            "several times");
+}
+
+void add_modifiers(Command& command, Options& o) {
+  add_adapters(command, o);
+  add_list(command, "--control", o.controls,
+           "Add the control vector PATH, a .gguf of llama.cpp, to the stream after each block, or PATH=SCALE, with "
+           ":FIRST-LAST only after these blocks; may be given several times");
 }
 
 void add_pair(Command& command, Options& o) {
@@ -197,10 +204,8 @@ std::unique_ptr<const Tokenizer> tokenizer_of_targets(const Options& o, const st
 
 Compute compute_of(const Options& o) { return compute_named(o.compute).value(); }
 
-void use_adapter(Session& session, const std::string& text) {
-  const auto [path, scale] = split_adapter(text);
-  session.add({path, scale}, *session.pool);
-}
+void use_adapter(Session& session, const std::string& text) { session.add(adapter_of(text), *session.pool); }
+void use_control(Session& session, const std::string& text) { session.add(control_of(text)); }
 
 void split_model(const Options& o, Session& session) {
   std::shared_ptr<const Model>& model = session.checkpoint.model;
@@ -211,7 +216,7 @@ void split_model(const Options& o, Session& session) {
     split = std::make_shared<PipelineParallelModel>(*o.ranks, model);
   }
   model = split->model();
-  for (AppliedAdapter& applied : session.applied) applied.adapter = &split->part_of(*applied.adapter);
+  for (AppliedAdapter& applied : session.applied.adapters) applied.adapter = split->part_of(*applied.adapter);
   session.split = split;
 }
 
@@ -225,10 +230,8 @@ Session open(const Options& o, const std::string& given, bool wants_tokenizer) {
   options.compute = compute_of(o);
   options.allowed_config_keys = o.allowed_config_keys;
   options.allowed_tensors = o.allowed_tensors;
-  for (const std::string& text : o.adapters) {
-    const auto [adapter, scale] = split_adapter(text);
-    options.adapters.push_back({adapter, scale});
-  }
+  for (const std::string& text : o.adapters) options.adapters.push_back(adapter_of(text));
+  for (const std::string& text : o.controls) options.controls.push_back(control_of(text));
   Session session;
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   static_cast<OpenedModel&>(session) = vitrine::open_model(path, options, wants_tokenizer, *session.pool);
@@ -335,7 +338,7 @@ Pass Session::make_pass(const GenerateContext& context, Arena& arena) const {
   Pass pass = context.make_pass(arena, {{0, n_rows, 0, nullptr, has_encoder() ? 0 : -1}});
   if (has_encoder()) pass.sources = {{0, static_cast<std::int64_t>(ids.size())}};
   (has_encoder() ? pass.sources : pass.segments)[0].n_padding = n_padding;
-  context.set_adapters(pass);
+  context.set_modifiers(pass);
   return pass;
 }
 
@@ -389,7 +392,7 @@ GenerateContext Session::context(const Options& o) const {
                           tokenizer.get(),        kv_types(o.kv), &interrupted()};
   context.compute = compute;
   context.state_every = o.state_every;
-  context.adapters = applied;
+  context.modifiers = applied;
   context.split = split.get();
   return context;
 }

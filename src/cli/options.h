@@ -33,7 +33,8 @@ struct Options {
   std::string compute = "auto";
   std::string kv = "f32";
   std::vector<std::string> allowed_config_keys, allowed_tensors;
-  std::vector<std::string> adapters;  // PATH[=SCALE]
+  std::vector<std::string> adapters;  // [NAME=]PATH[=SCALE]
+  std::vector<std::string> controls;  // [NAME=]PATH[=SCALE][:FIRST-LAST]
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
   int positionals = 0;
@@ -61,8 +62,10 @@ struct Options {
 /// Adds --threads, --seed, --json, --tokenizer, --pattern, --source-lang, --compute, --kv, --allow-config-key,
 /// --allow-tensor.
 void add_common(Command& command, Options& options);
-/// Adds --adapter, for commands that run a model.
+/// Adds --adapter.
 void add_adapters(Command& command, Options& options);
+/// Adds --adapter and --control, for commands that run a model.
+void add_modifiers(Command& command, Options& options);
 /// Gives all ranks rank 0's standard input and random seed, if they are used.
 void share_inputs(Ranks& ranks, Options& options);
 
@@ -120,7 +123,7 @@ void add_positionals(Command& command, Options& options, const std::string& abou
                      const std::string& about_second);
 /// Adds [MODEL] TEXT and --no-special.
 void add_text(Command& command, Options& options, const std::string& about_model);
-/// Adds [MODEL] TEXT, --no-special, --ids and --adapter, for commands that run a model.
+/// Adds [MODEL] TEXT, --no-special, --ids, --adapter and --control, for commands that run a model.
 void add_model_and_text(Command& command, Options& options);
 
 /// The tokenizer at `path` for the target texts of pairs, which are in `language`; "": the files' own. Null if it is
@@ -222,8 +225,10 @@ Session open_learning_session(const Options& options, const char* where);
 /// Runs forward and backward over the session's tokens. Returns the mean loss in nats, plus that of the next sentence;
 /// adds its gradients to `params`.
 double backward_from_targets(const Session& session, Pass& pass, Gradients& params);
-/// Opens the adapter PATH or PATH=SCALE for the session's model, in addition to those it has.
+/// Opens the adapter PATH or PATH=SCALE for the session's model, in addition to those it has,
 void use_adapter(Session& session, const std::string& text);
+/// and the control vector PATH[=SCALE][:FIRST-LAST].
+void use_control(Session& session, const std::string& text);
 
 /// Gives this process its part of the session's model.
 void split_model(const Options& options, Session& session);

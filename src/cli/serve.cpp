@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/nearest.h"
+#include "checkpoint/adapters/control.h"
+#include "checkpoint/adapters/modifier_text.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/speculation_options.h"
@@ -22,7 +24,7 @@ namespace vitrine::cli {
 namespace {
 
 struct ServeOptions : Options, SpeculationOptions {
-  std::string model, host = "127.0.0.1", key_file, access_log, template_path;
+  std::string model, host = "127.0.0.1", key_file, admin_key_file, adapter_folder, access_log, template_path;
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;
   std::size_t max_sequences = 32, max_queue = 4096, max_connections = 4096;
@@ -50,14 +52,17 @@ std::vector<std::string> doors_of(const std::string& list) {
   return doors;
 }
 
+/// The keys of a file, else those of a variable; none if there is neither.
+std::vector<std::string> read_keys(const std::string& file, const char* variable) {
+  if (!file.empty()) return parse_keys(MappedFile::open_or_read(file)->text(), file);
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? parse_keys(text, variable) : std::vector<std::string>{};
+}
+
 AccessRules access_rules(const ServeOptions& o) {
   AccessRules rules;
-  const char* const variable = std::getenv("VITRINE_API_KEY");
-  if (!o.key_file.empty()) {
-    rules.keys = parse_keys(MappedFile::open_or_read(o.key_file)->text(), o.key_file);
-  } else if (variable != nullptr) {
-    rules.keys = parse_keys(variable, "VITRINE_API_KEY");
-  }
+  rules.keys = read_keys(o.key_file, "VITRINE_API_KEY");
+  rules.admin_keys = read_keys(o.admin_key_file, "VITRINE_ADMIN_KEY");
   if (rules.keys.empty() && !is_loopback(o.host)) {
     throw BadInput("--host", "other machines can reach {}: give keys with --api-key-file or VITRINE_API_KEY", o.host);
   }
@@ -111,6 +116,30 @@ std::vector<std::string> names_of(const ServeOptions& o) {
   if (!path.has_filename()) path = path.parent_path();
   std::error_code error;
   return {(fs::is_directory(path, error) ? path.filename() : path.stem()).string()};
+}
+
+/// Those of all requests have no name.
+Options without_named(const ServeOptions& o) {
+  Options result = o;
+  std::erase_if(result.adapters, [](const std::string& text) { return !parse_adapter_text(text).name.empty(); });
+  std::erase_if(result.controls, [](const std::string& text) { return !parse_control_text(text).name.empty(); });
+  return result;
+}
+
+void open_modifiers(const ServeOptions& o, const Session& session, ServedModifiers& modifiers) {
+  modifiers.of_all = session.applied;
+  modifiers.base = &session.checkpoint;
+  modifiers.adapter_folder = o.adapter_folder;
+  for (const std::string& text : o.adapters) {
+    const ModifierText own = parse_adapter_text(text);
+    if (own.name.empty()) continue;
+    modifiers.named.add(own.name, {load_adapter(own.path, session.checkpoint, *session.pool), own.scale});
+  }
+  for (const std::string& text : o.controls) {
+    const ModifierText own = parse_control_text(text);
+    if (own.name.empty()) continue;
+    modifiers.named.add(own.name, {load_control(own.path, session.checkpoint.model->config()), own.scale, own.layers});
+  }
 }
 
 std::optional<ChatFormat> open_chat(const Session& session, const ChatTemplates& templates) {
@@ -181,15 +210,18 @@ void run_serve(const ServeOptions& o) {
   std::optional<OpenedSpeculation> speculation;
   std::optional<ChatFormat> chat;
   ServedModel model;
+  ServedModifiers modifiers;
   std::optional<KvPool> pool;
   std::optional<PrefixCache> prefixes;
   std::optional<Scheduler> scheduler;
   HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
 
-  session = open_for_texts(o, o.model, false);
+  session = open_for_texts(without_named(o), o.model, false);
+  open_modifiers(o, session, modifiers);
   ChatTemplates templates = open_chat_templates(o.model.empty() ? default_model() : o.model, o.template_path);
   chat = open_chat(session, templates);
   model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
+  model.modifiers = &modifiers;
   GenerateContext context = session.context(o);
   context.interrupt = nullptr;  // rounds end; the server stops after them
   context.speculation = speculation.emplace(o, o, session, "lookup").get();
@@ -219,6 +251,10 @@ void add_serve(Command& program) {
   add_list(command, "--name", o->names,
            "The model's name in requests; may be given several times (default: the file's)");
   add_file(command, "--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)");
+  add_file(command, "--admin-key-file", o->admin_key_file,
+           "File with keys of those who may add and remove adapters, one a line (default: VITRINE_ADMIN_KEY, if set; "
+           "without keys nobody may)");
+  add_file(command, "--adapter-dir", o->adapter_folder, "The folder that adapters are added from");
   add_list(command, "--cors", o->origins,
            "Origin of web pages that may use the server, \"*\" for all; may be given several times");
   add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
@@ -259,10 +295,13 @@ void add_serve(Command& program) {
   add_number<double>(command, "--drain-seconds", o->drain_seconds,
                      "After SIGTERM, seconds until requests that have not ended are ended (default: 30)", 0, 86'400);
   add_file(command, "--access-log", o->access_log, "Append a line for each request to this file (default: stderr)");
-  add_adapters(command, *o);
+  add_modifiers(command, *o);
   finish_command(
       command, o, run_serve,
       "With --json, the first line of stdout is {\"url\",\"models\"}. docs/serving.md describes the routes.\n"
+      "--adapter NAME=PATH[=SCALE] and --control NAME=PATH[=SCALE][:FIRST-LAST] are available to requests by name; "
+      "without NAME they change\n"
+      "all requests.\n"
       "Example: vitrine serve --port 8080 --name my-model");
 }
 

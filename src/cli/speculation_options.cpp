@@ -26,6 +26,7 @@ OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOp
   if (method != "draft") return;
   Options of_draft = options;
   of_draft.adapters.clear();
+  of_draft.controls.clear();
   of_draft.tokenizer.clear();
   of_draft.ranks = nullptr;
   draft_ = open_for_texts(of_draft, own.draft, false);

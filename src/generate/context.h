@@ -27,7 +27,7 @@ struct GenerateContext {
   Taps* taps = nullptr;  ///< They see every pass, with the rows of all its sequences.
   KvMemory* kv_memory = &system_kv_memory();
   Compute compute = Compute::automatic;
-  AppliedAdapters adapters{};          ///< Of all sequences.
+  Modifiers modifiers{};               ///< Of all sequences.
   PrefixCache* prefixes = nullptr;     ///< If not null, sequences of an engine share common prefixes.
   Speculation* speculation = nullptr;  ///< If not null, sequences of an engine read proposed ids.
   CallerPoll* poll = nullptr;
@@ -36,14 +36,14 @@ struct GenerateContext {
   std::int64_t state_every = KvCache::kSnapshotInterval;
   std::int64_t chunk = kPrefillChunk;  ///< Texts are read in passes of at most so many tokens.
 
-  /// Runs a pass, in which all segments have these adapters.
+  /// Runs a pass, in which all segments have these modifiers.
   void forward(Pass& pass, const Tokens& tokens) const {
-    set_adapters(pass);
+    set_modifiers(pass);
     model->forward(pass, tokens);
   }
-  void set_adapters(Pass& pass) const {
+  void set_modifiers(Pass& pass) const {
     for (std::vector<Segment>* segments : {&pass.segments, &pass.sources}) {
-      for (Segment& segment : *segments) segment.adapters = adapters;
+      for (Segment& segment : *segments) segment.modifiers = modifiers;
     }
   }
   /// A cache for a sequence of at most `capacity` tokens, and for a source of `n_source` tokens, if there is one.

@@ -119,7 +119,7 @@ void DistributedModel::finish(ModelConfig config, ModelParams params) {
   part_ = std::make_shared<const Model>(std::move(config), std::move(params), storage);
 }
 
-const Adapter& DistributedModel::part_of(const Adapter& adapter) {
+std::shared_ptr<const Adapter> DistributedModel::part_of(const Adapter& adapter) {
   Adapter part = adapter;
   for (auto& [name, low] : part.maps) {
     const auto found = rows_.find(name);
@@ -133,8 +133,7 @@ const Adapter& DistributedModel::part_of(const Adapter& adapter) {
       *values = {values->begin() + rows.first, values->begin() + rows.end};
     }
   }
-  adapters_.push_back(std::make_unique<const Adapter>(std::move(part)));
-  return *adapters_.back();
+  return std::make_shared<const Adapter>(std::move(part));
 }
 
 /// The parts of one row are received where they belong; those of several arrive one after another.

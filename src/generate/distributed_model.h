@@ -35,7 +35,7 @@ class DistributedModel : public ModelSplit {
   /// This rank's part.
   const std::shared_ptr<const Model>& model() const { return part_; }
   /// What an adapter for the whole model does to this part. Borrows the adapter.
-  const Adapter& part_of(const Adapter& adapter);
+  std::shared_ptr<const Adapter> part_of(const Adapter& adapter);
 
   void gather(const Tensor& own, const Tensor& whole, const Parts& parts) override;
   void take_part(const Tensor& whole, const Tensor& own, const Parts& parts) const override;
@@ -74,7 +74,6 @@ class DistributedModel : public ModelSplit {
  private:
   std::shared_ptr<WeightCopies> copies_ = std::make_shared<WeightCopies>();
   std::map<std::string, Range> rows_;  // of the weights that are divided
-  std::vector<std::unique_ptr<const Adapter>> adapters_;
   std::vector<float> arriving_;
   std::shared_ptr<const Model> part_;
 };

@@ -48,11 +48,11 @@ void EngineFeed::add(Sequence& sequence, std::size_t branch, std::int64_t most, 
   const auto pending = Sequence::pending(b, most), proposed = sequence.proposed();
   const auto first_row = static_cast<std::int64_t>(ids.size());
   pass.segments.push_back({first_row, std::ssize(pending) + std::ssize(proposed), b.cache->length(), b.cache.get()});
-  pass.segments.back().adapters = sequence.adapters();
+  pass.segments.back().modifiers = sequence.modifiers();
   if (const auto source = sequence.pending_source(); !source.empty()) {
     pass.segments.back().source = static_cast<int>(pass.sources.size());
     pass.sources.push_back({static_cast<std::int64_t>(sources.size()), static_cast<std::int64_t>(source.size())});
-    pass.sources.back().adapters = sequence.adapters();
+    pass.sources.back().modifiers = sequence.modifiers();
     sources.insert(sources.end(), source.begin(), source.end());
   }
   ids.insert(ids.end(), pending.begin(), pending.end());

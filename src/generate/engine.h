@@ -62,7 +62,7 @@ struct GenerateRequest {
   /// Receives the rows of ln_final.hook_out of the prompt from `position` on, ascending, during step(). max_tokens must
   /// be 0. Such a sequence has no logits.
   std::function<void(std::int64_t position, const Tensor& rows)> receive_hidden;
-  std::optional<std::vector<AppliedAdapter>> adapters;  ///< None: those of the context.
+  std::optional<ModifierList> modifiers;  ///< None: those of the context.
   /// Read and change the values of this sequence, also while others are in the same pass. It shares no prefix, and its
   /// cache keeps all positions, so that values are those of one pass over its tokens. Not with beams, an encoder or
   /// recurrent layers, nor in a context that has taps.

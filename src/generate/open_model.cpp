@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "checkpoint/adapters/control.h"
+#include "checkpoint/adapters/modifier_text.h"
 
 namespace vitrine {
 namespace {
@@ -27,10 +29,38 @@ void open_tokenizer(const std::string& path, const OpenOptions& options, bool is
 
 }  // namespace
 
+namespace {
+
+/// The requests of a server alone choose by name.
+ModifierText without_name(const char* option, ModifierText text) {
+  if (text.name.empty()) return text;
+  throw BadInput(option, "expected PATH or PATH=SCALE, got \"{}={}\": names are for `vitrine serve`", text.name,
+                 text.path);
+}
+
+}  // namespace
+
+OpenAdapter adapter_of(const std::string& text) {
+  const ModifierText own = without_name("--adapter", parse_adapter_text(text));
+  return {own.path, own.scale};
+}
+
+OpenControl control_of(const std::string& text) {
+  const ModifierText own = without_name("--control", parse_control_text(text));
+  return {own.path, own.scale, own.layers.first, own.layers.last};
+}
+
 void OpenedModel::add(const OpenAdapter& adapter, ThreadPool& pool) {
   if (!std::isfinite(adapter.scale)) throw BadInput(adapter.path, "expected a finite scale, got {}", adapter.scale);
   adapters.push_back(load_adapter(adapter.path, checkpoint, pool));
-  applied.push_back({adapters.back().get(), adapter.scale});
+  applied.adapters.push_back({adapters.back(), adapter.scale});
+}
+
+void OpenedModel::add(const OpenControl& control) {
+  const auto& [path, scale, first, last] = control;
+  if (!std::isfinite(scale)) throw BadInput(path, "expected a finite scale, got {}", scale);
+  if (first < 0 || first > last) throw BadInput(path, "expected layers from first to last, got {} and {}", first, last);
+  applied.controls.push_back({load_control(path, checkpoint.model->config()), scale, {first, last}});
 }
 
 OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, const OpenOptions& options,
@@ -38,6 +68,7 @@ OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, cons
   OpenedModel model{std::move(checkpoint)};
   model.compute = checked_compute(model.checkpoint, options.compute);
   for (const OpenAdapter& adapter : options.adapters) model.add(adapter, pool);
+  for (const OpenControl& control : options.controls) model.add(control);
   open_tokenizer(path, options, wants_tokenizer, model);
   return model;
 }

@@ -21,13 +21,20 @@ struct OpenedModel {
   std::unique_ptr<const Tokenizer> tokenizer{};  ///< Null: there is none, or it was not wanted.
   std::exception_ptr why_no_tokenizer{};         ///< BadInput or Unsupported, if it was wanted.
   std::vector<std::shared_ptr<const LoadedAdapter>> adapters{};
-  std::vector<AppliedAdapter> applied{};  ///< The adapters with their scales.
+  ModifierList applied{};  ///< The adapters and control vectors with their scales.
 
   /// Opens an adapter in addition to those that the model has. Throws as load_adapter(), and BadInput for a scale that
   /// is not finite.
   void add(const OpenAdapter& adapter, ThreadPool& pool);
+  /// The same for a control vector. Throws as load_control(), and BadInput for a scale that is not finite and layers
+  /// whose first is after the last.
+  void add(const OpenControl& control);
   RequestDefaults defaults() const { return defaults_of(checkpoint, tokenizer.get()); }
 };
+
+/// PATH[=SCALE] and PATH[=SCALE][:FIRST-LAST] (modifier_text.h). Throw BadInput, also for a text with a name.
+OpenAdapter adapter_of(const std::string& text);
+OpenControl control_of(const std::string& text);
 
 /// Opens what a path names. A checkpoint whose own tokenizer is missing or not supported is opened without one. Throws
 /// as load_checkpoint(), load_tokenizer(), add(), and Unsupported for weights that cannot be multiplied as the options

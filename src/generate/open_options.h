@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,13 @@ struct OpenAdapter {
   double scale = 1;    ///< Multiplies what the adapter adds.
 };
 
+/// A control vector, which adds a direction to the residual stream after each block: blocks.N.hook_resid_post.
+struct OpenControl {
+  std::string path{};                                                 ///< A GGUF file of llama.cpp.
+  double scale = 1;                                                   ///< Multiplies the directions.
+  int first_layer = 0, last_layer = std::numeric_limits<int>::max();  ///< The blocks whose directions are added.
+};
+
 /// How a checkpoint is opened.
 struct OpenOptions {
   std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.
@@ -37,6 +45,7 @@ struct OpenOptions {
   std::vector<std::string> allowed_config_keys{};  ///< Unknown keys of config.json to ignore.
   std::vector<std::string> allowed_tensors{};      ///< Unknown tensors to ignore; NAME* stands for all that begin so.
   std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
+  std::vector<OpenControl> controls{};             ///< The same; after each block their sum is added.
   std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
   /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for
   /// example. An exception that it throws ends the call and propagates to the caller. It must be thread-safe.

@@ -20,15 +20,15 @@
 #include <vector>
 
 #include "cache/kv_cache.h"
-#include "pass/adapter.h"
+#include "pass/modifiers.h"
 
 namespace vitrine {
 
 /// What two sequences must have in common, in addition to their ids, to share keys and values.
 struct PrefixKey {
-  std::string owner;                       ///< Others must not learn from its speed what an owner's texts begin with.
-  std::int64_t planned_length = 0;         ///< As longest_planned_length() returns it: it determines RoPE frequencies.
-  std::vector<AppliedAdapter> adapters{};  ///< They change keys and values.
+  std::string owner;                     ///< Others must not learn from its speed what an owner's texts begin with.
+  std::int64_t planned_length = 0;       ///< As longest_planned_length() returns it: it determines RoPE frequencies.
+  std::vector<ModifierKey> modifiers{};  ///< Of what changes keys and values.
 
   bool operator==(const PrefixKey&) const = default;
 };

@@ -43,7 +43,7 @@ class Sequence {
   bool has_forced() const { return !forced_.empty(); }  ///< Tokens without a choice are among those to feed next.
   bool has_ended() const { return report.result || report.error; }
   std::span<Branch> branches() { return branches_; }
-  AppliedAdapters adapters() const { return request_.adapters ? *request_.adapters : context_.adapters; }
+  Modifiers modifiers() const { return request_.modifiers ? *request_.modifiers : context_.modifiers; }
 
   /// The source to read with the next tokens: that of the request before the first of them.
   std::span<const std::int32_t> pending_source() const;

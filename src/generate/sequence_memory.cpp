@@ -68,8 +68,7 @@ bool Sequence::shares_prefixes() const {
 
 PrefixKey Sequence::prefix_key() const {
   const std::int64_t planned = longest_planned_length(context_.model->config(), branches_.front().cache->capacity());
-  const AppliedAdapters own = adapters();
-  return {request_.owner, planned, {own.begin(), own.end()}};
+  return {request_.owner, planned, keys_of(modifiers())};
 }
 
 std::int64_t Sequence::max_restored() const {

@@ -77,7 +77,7 @@ std::vector<Segment> equal_segments(std::int64_t batch, std::int64_t n, AppliedA
   std::vector<Segment> segments;
   for (std::int64_t i = 0; i < batch; ++i) {
     segments.push_back({i * n, n, 0, nullptr, encodes ? static_cast<int>(i) : -1});
-    segments.back().adapters = adapters;
+    segments.back().modifiers.adapters = adapters;
   }
   return segments;
 }

@@ -8,6 +8,7 @@
 #include "inspect/edited_runs.h"
 #include "ops/attention_sites.h"
 #include "ops/by_head.h"
+#include "ops/control.h"
 
 namespace vitrine {
 namespace {
@@ -278,8 +279,20 @@ void scale_stream(const Model& model, int layer, std::vector<Part>& parts) {
   }
 }
 
+/// What control vectors add after a layer, if they add anything.
+void add_control(AppliedControls controls, const BlockSite& at, std::vector<Part>& parts) {
+  const std::vector<float> sum = sum_of_controls(controls, at.layer);
+  if (sum.empty()) return;
+  const SiteEdit without{BlockSite{at.layer, at.stack}(Site::resid_post), [sum](const Tensor& own, std::int64_t) {
+                           for (std::int64_t i = 0; i < own.count(); ++i) {
+                             own.data[i] -= sum[static_cast<std::size_t>(i) % sum.size()];
+                           }
+                         }};
+  parts.push_back({"blocks." + std::to_string(at.layer) + ".control", Vector(sum.begin(), sum.end()), {without}});
+}
+
 /// All parts of the normed stream at the position.
-std::vector<Part> parts_of(const Model& model, const PositionValues& values, bool by_head) {
+std::vector<Part> parts_of(const Model& model, AppliedControls controls, const PositionValues& values, bool by_head) {
   const ModelConfig& config = model.config();
   std::vector<Part> parts = embedding_of(model, values);
   const std::vector<Branch> branches = branches_of(model);
@@ -292,6 +305,7 @@ std::vector<Part> parts_of(const Model& model, const PositionValues& values, boo
     }
     const bool ends_layer = &s == &branches.back() || (&s)[1].at.layer != s.at.layer;
     if (ends_layer) scale_stream(model, s.at.layer, parts);
+    if (ends_layer) add_control(controls, s.at, parts);
     if (!s.norms->sum) continue;
     norm_stream(*s.norms->sum, s.norm_params->sum, s.sum, values, s.name + ".sum_norm.bias", parts);
   }
@@ -312,7 +326,7 @@ void refuse_what_is_not_linear(const GenerateContext& context) {
   if (config.altup)
     throw Unsupported("attribute", "the residual streams are not a sum: AltUp mixes them by what they are");
   stream_states(config, false);
-  for (const AppliedAdapter& applied : context.adapters) {
+  for (const AppliedAdapter& applied : context.modifiers.adapters) {
     if (applied.adapter->find("unembed.weight") != nullptr) {
       throw Unsupported("attribute", "an adapter changes the unembedding; merge it first (vitrine lora merge)");
     }
@@ -360,7 +374,7 @@ Attribution attributed(const GenerateContext& context, const Tokens& tokens, con
     ablations.push_back(std::move(ablation));
   };
   const auto product = [&](const Vector& x) { return std::inner_product(x.begin(), x.end(), row.begin(), 0.0); };
-  for (Part& part : parts_of(model, values, o.by_head)) {
+  for (Part& part : parts_of(model, context.modifiers.controls, values, o.by_head)) {
     add(part.name, product(part.vector), std::move(part.ablation));
   }
   const double rounding = product(values[{Site::unembed_in, 0}]);

@@ -23,7 +23,8 @@
 namespace vitrine {
 
 struct AttributionTerm {
-  std::string name;  ///< `embed`, `blocks.3.attn`, `blocks.3.attn.head.1`, `blocks.3.attn.bias`, `final_norm.bias`, …
+  std::string name;  ///< `embed`, `blocks.3.attn`, `blocks.3.attn.head.1`, `blocks.3.attn.bias`, `blocks.3.control`,
+                     ///< `final_norm.bias`, …
   double value = 0;
   /// The logit (minus that of `against`) with the term zeroed at every position, if requested; absent for a term that
   /// no site holds alone.

@@ -15,7 +15,7 @@ Pass text_pass(const GenerateContext& context, Arena& arena, const Tokens& token
   context.check_source(tokens.source);
   Pass pass = context.make_pass(arena, {{0, n, 0, nullptr, tokens.source.empty() ? -1 : 0}});
   if (!tokens.source.empty()) pass.sources = {{0, static_cast<std::int64_t>(tokens.source.size())}};
-  context.set_adapters(pass);
+  context.set_modifiers(pass);
   return pass;
 }
 

@@ -273,8 +273,8 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
   if (options.position && (*options.position < 0 || *options.position >= n)) {
     throw BadInput("--position", "expected a position from 0 to {}, got {}", n - 1, *options.position);
   }
-  if (!subject.context.adapters.empty() && !options.cells.empty()) {
-    throw Unsupported("--cell", "values of a model with an adapter are not spelled");
+  if (!subject.context.modifiers.empty() && !options.cells.empty()) {
+    throw Unsupported("--cell", "values of a model with an adapter or a control vector are not spelled");
   }
   if (!options.change.writes.empty() || !options.cells.empty()) check_names(config, options);
   if (subject.run) check_run(*subject.run, config);
@@ -310,7 +310,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
                      {"max_seq_len", r.facts.config->max_seq_len},
                      {"mlp", mlp_json(r)},
                      {"seed", o.seed},
-                     {"has_adapter", !subject.context.adapters.empty()},
+                     {"has_adapter", !subject.context.modifiers.empty()},
                      {"contains", plan_json(plan, true)},
                      {"left_out", plan_json(plan, false)}});
   add_sampling(o.sampling, look.about);

@@ -1,5 +1,6 @@
 #include "model/block.h"
 
+#include "ops/control.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 #include "ops/streams.h"
@@ -21,6 +22,7 @@ Tensor join(Pass& p, BlockSite at, const Sublayer& c, const SublayerNormParams& 
   y = p.tap(at(names.out), dropout(p, at(names.out), y));
   const Tensor added = c.input == Sublayer::Input::corrected ? add_to_streams(p, x, y, 1) : add(p, x, y);
   Tensor sum = scale(p, factor, scale(p, c.sum_scale, added));
+  if (sites.sum == Site::resid_post) sum = add_controls(p, at, sum);
   if (sites.sum) sum = p.tap(at(*sites.sum), sum);
   if (!c.norms.sum) return sum;
   return p.tap(at(sites.normalized), norm(p, at(sites.norm), c.norms.sum, w.sum, sum));

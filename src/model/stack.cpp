@@ -8,6 +8,7 @@
 #include "base/mapped_file.h"
 #include "model/block.h"
 #include "model/finite.h"
+#include "ops/control.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
 
@@ -23,7 +24,7 @@ Tensor replace(Pass& p, BlockSite at, const LayerConfig& c, const LayerKinds::Pa
         return forward(p, at, kind, std::get<typename std::decay_t<decltype(kind)>::Params>(w), context, in);
       },
       c);
-  return p.tap(at(Site::resid_post), dropout(p, at(Site::resid_post), y));
+  return p.tap(at(Site::resid_post), add_controls(p, at, dropout(p, at(Site::resid_post), y)));
 }
 
 /// A layer of a stack, its parameters, and what it reads.

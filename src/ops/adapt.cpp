@@ -43,9 +43,9 @@ bool same(AppliedAdapters a, AppliedAdapters b) { return std::equal(a.begin(), a
 std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
   const std::vector<Segment>& segments = p.segments_of(p.rows.stack);
   if (segments.empty() || n == 0) return {};
-  const AppliedAdapters first = segments.front().adapters;
-  const bool all_same =
-      std::all_of(segments.begin(), segments.end(), [&](const Segment& s) { return same(s.adapters, first); });
+  const AppliedAdapters first = segments.front().modifiers.adapters;
+  const bool all_same = std::all_of(segments.begin(), segments.end(),
+                                    [&](const Segment& s) { return same(s.modifiers.adapters, first); });
   if (all_same) {
     std::vector<Use> uses = uses_of(first, weight);
     if (uses.empty()) return {};
@@ -55,7 +55,7 @@ std::vector<Run> runs_of(Pass& p, std::string_view weight, std::int64_t n) {
     if (p.rows.chosen) row = (*p.rows.chosen)[static_cast<std::size_t>(row)];
     const auto after = std::upper_bound(segments.begin(), segments.end(), row,
                                         [](std::int64_t r, const Segment& s) { return r < s.first_row; });
-    return std::prev(after)->adapters;
+    return std::prev(after)->modifiers.adapters;
   };
   std::vector<Run> runs;
   for (std::int64_t begin = 0, end = 0; begin < n; begin = end) {
@@ -119,6 +119,54 @@ void add_product(Pass& p, const Param& b, const Tensor& u, const Tensor& y, std:
     const Tensor dz = dy.row_range(first, u.rows()), du = p.grad(u);
     add_weight_gradient(p, u, dz, b);
     multiply(p, view_of(dz.data, dz.rows(), n_out, n_out), transposed(b.view), du.data, r, Into::add);
+  });
+}
+
+/// Rows [first, first + count) of a value.
+MatrixView rows_at(const Tensor& value, std::int64_t first, std::int64_t count) {
+  return view_of(value.row(first), count, value.row_size(), value.row_size());
+}
+
+/// Whether the adapters of many short runs, as in a round of a server, can be computed at the same time.
+bool fit_together(const Pass& p, const std::vector<Run>& runs, const Tensor& x) {
+  if (runs.size() < 2 || p.is_taped() || p.ledger != nullptr || p.shapes_only || p.training.adapter_dropout != 0) {
+    return false;
+  }
+  return std::ranges::all_of(runs, [&](const Run& run) {
+    const LowRank& low = *run.uses.front().low;
+    const MatrixView rows = rows_at(x, run.first, run.count);
+    return SmallProduct::fits(p, rows, low.a->view) && SmallProduct::fits(p, rows, low.b.view);
+  });
+}
+
+/// y += B · (s · A · x) of the rows of each run, in place, each run on one thread.
+void add_together(Pass& p, const std::vector<Run>& runs, const Tensor& x, const Tensor& y) {
+  struct Parts {
+    Tensor u;
+    float factor;
+    SmallProduct reduces, adds;
+  };
+  const ArenaScope scope(p.arena);
+  std::vector<Parts> all;
+  all.reserve(runs.size());
+  std::int64_t operations = 1;
+  for (const Run& run : runs) {
+    const LowRank& low = *run.uses.front().low;
+    const Tensor u = p.tensor({run.count, low.rank()});
+    all.push_back({u,
+                   run.uses.front().factor(),
+                   {p, rows_at(x, run.first, run.count), low.a->view, u.data, low.rank(), Into::set},
+                   {p, rows_at(u, 0, run.count), low.b.view, y.row(run.first), y.row_size(), Into::add}});
+    operations = std::max(operations, u.count() * (x.row_size() + y.row_size()));
+  }
+  const std::int64_t grain = ExecutionContext::kOperationsPerThread / operations + 1;
+  p.parallel_for(std::ssize(all), grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Parts& parts = all[static_cast<std::size_t>(i)];
+      parts.reduces.run(p, thread);
+      for (std::int64_t k = 0; k < parts.u.count(); ++k) parts.u.data[k] *= parts.factor;
+      parts.adds.run(p, thread);
+    }
   });
 }
 
@@ -238,6 +286,10 @@ Tensor adapted(Pass& p, std::string_view weight, const Tensor& x, const Tensor& 
   const bool is_tapped = added && p.wants(added->id);
   const bool in_place =
       !map.product && !is_tapped && std::all_of(runs.begin(), runs.end(), std::mem_fn(&Run::is_plain));
+  if (in_place && fit_together(p, runs, x)) {
+    add_together(p, runs, x, y);
+    return y;
+  }
   if (in_place) {
     for (const Run& run : runs) {
       const Use& use = run.uses.front();

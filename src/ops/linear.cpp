@@ -205,6 +205,39 @@ void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, 
   });
 }
 
+bool SmallProduct::fits(const Pass& p, const MatrixView& x, const MatrixView& weight) {
+  return !worth_packing(p.kernels.pack_above, x.rows, weight) && x.col_stride == 1 && weight.col_stride == 1 &&
+         !is_quantized(weight.dtype);
+}
+
+SmallProduct::SmallProduct(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
+                           Into into)
+    : x_(x), weight_(weight), y_(y), ldy_(ldy) {
+  if (numbers_of(p, weight) == Numbers::pairs) {
+    rounded_ = p.tensor({x.rows, rounded_stride(p.kernels.pairs(false), x.cols)});
+  }
+  if (into == Into::add) sum_ = p.tensor({x.rows, weight.rows});
+}
+
+void SmallProduct::run(const Pass& p, int thread) const {
+  const bool adds = sum_.data != nullptr;
+  float* const to = adds ? sum_.data : y_;
+  const std::int64_t stride = adds ? weight_.rows : ldy_;
+  if (rounded_.data != nullptr) {
+    const PairKernels& k = p.kernels.pairs(false);
+    for (std::int64_t t = 0; t < x_.rows; ++t) {
+      k.round(reinterpret_cast<const float*>(x_.at(t, 0)), x_.cols, rounded_.row(t));
+    }
+    k.matmul(rounded_.data, rounded_.row_size(), x_.rows, weight_, to, stride, p.scratch(thread));
+  } else {
+    p.kernels.matmul(reinterpret_cast<const float*>(x_.data), x_.row_stride, x_.rows, weight_, to, stride,
+                     p.scratch(thread));
+  }
+  for (std::int64_t t = 0; t < x_.rows && adds; ++t) {
+    p.kernels.add(y_ + t * ldy_, sum_.row(t), weight_.rows, y_ + t * ldy_);
+  }
+}
+
 Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
   const Numbers numbers = numbers_of(p, weight);
   if (numbers == Numbers::floats) return x;

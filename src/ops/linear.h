@@ -44,6 +44,22 @@ void add_bias(Pass& p, const Param& bias, const Tensor& y);
 enum class Into : std::uint8_t { set, add };
 void multiply(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy,
               Into into = Into::set);
+/// A product of few rows, for one thread: several are computed at the same time. It has the bits of multiply().
+class SmallProduct {
+ public:
+  /// Whether multiply() would not divide the rows of x, or dequantize the weight.
+  static bool fits(const Pass& p, const MatrixView& x, const MatrixView& weight);
+  /// Takes memory of the arena, which must last.
+  SmallProduct(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy, Into into);
+  /// Computes it on a thread of the pool.
+  void run(const Pass& p, int thread) const;
+
+ private:
+  MatrixView x_, weight_;
+  float* y_;
+  std::int64_t ldy_;
+  Tensor rounded_{}, sum_{};  // if x is rounded, if the product is added
+};
 /// x, whose rows have weight.cols elements, with the values that `multiply` uses: if it computes with integers, x
 /// rounded to 8 bits; if it computes with bfloat16 numbers, x rounded to them; else x itself.
 Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight);

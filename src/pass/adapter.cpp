@@ -1,8 +1,14 @@
 #include "pass/adapter.h"
 
+#include <atomic>
 #include <cmath>
 
 namespace vitrine {
+
+std::uint64_t new_identity() {
+  static std::atomic<std::uint64_t> next = 0;
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 double Magnitudes::norm(std::size_t row, double s) const {
   return std::sqrt(squares[row] + 2 * s * products[row] + s * s * added_squares[row]);

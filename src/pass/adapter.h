@@ -7,6 +7,7 @@
 // constants, as in peft.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,10 +41,15 @@ struct LowRank {
   std::int64_t rank() const { return a->shape[0]; }
 };
 
+/// A number that no other adapter or control vector of the process has, also after these no longer exist. A copy of an
+/// object has the number of the original.
+std::uint64_t new_identity();
+
 /// The low-rank matrices of an adapter, by the name of the weight that they belong to: `blocks.3.attn.wq.weight`.
 struct Adapter {
   std::map<std::string, LowRank, std::less<>> maps;
   std::vector<std::shared_ptr<const void>> storage;  ///< Owns the memory of the matrices.
+  std::uint64_t identity = new_identity();
 
   /// Null if the adapter does not change the map.
   const LowRank* find(std::string_view weight) const {
@@ -54,7 +60,7 @@ struct Adapter {
 
 /// An adapter in use. `scale` multiplies s.
 struct AppliedAdapter {
-  const Adapter* adapter = nullptr;
+  std::shared_ptr<const Adapter> adapter;
   double scale = 1;
 
   bool operator==(const AppliedAdapter&) const = default;

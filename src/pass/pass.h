@@ -14,10 +14,10 @@
 
 #include "base/exceptions.h"
 #include "cache/kv_cache.h"
-#include "pass/adapter.h"
 #include "pass/execution_context.h"
 #include "pass/ledger.h"
 #include "pass/model_split.h"
+#include "pass/modifiers.h"
 #include "pass/taps.h"
 #include "pass/training.h"
 
@@ -43,7 +43,7 @@ struct Segment {
   /// Set by the forward. A failed segment receives no logits and its cache does not advance. Other segments are not
   /// affected.
   std::optional<Failure> failure{};
-  AppliedAdapters adapters{};  ///< They change the linear maps of its rows.
+  Modifiers modifiers{};  ///< They change the values of its rows.
 
   /// The capacity of the sequence's cache, or the segment's length if there is no cache. RoPE scalings that depend on
   /// the length use it, because it is the same in every pass of the sequence.

@@ -10,6 +10,7 @@
 #include "serve/constraint_fields.h"
 #include "serve/fim_fields.h"
 #include "serve/foreign_fields.h"
+#include "serve/modifier_fields.h"
 #include "serve/prediction_field.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
@@ -151,14 +152,10 @@ void read_silence(RequestFields& fields, CompletionRequest& request) {
   if (seconds.value_or(0) > 0) request.silence = std::chrono::seconds(*seconds);
 }
 
-/// The field of vitrine's own reports.
-std::optional<SiteFields> read_reports(const ServedModel& model, RequestFields& fields) {
-  const Json* const value = fields.find("vitrine");
-  if (value == nullptr) return std::nullopt;
-  RequestFields own = fields.of(*value, "vitrine");
-  SiteFields sites = read_sites(model, own);
-  own.finish();
-  return sites;
+void choose_model(const ServedModel& model, RequestFields& fields, CompletionRequest& request) {
+  ChosenModel chosen = read_model(model, fields);
+  request.modifiers = chosen.modifiers(model);
+  request.model = std::move(chosen.name);
 }
 
 /// The number of tokens of a sequence that are fed. The last one that is generated is not.
@@ -353,6 +350,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   if (answers != nullptr) {
     answers->apply_to(request, given, defaults);
   }
+  request.modifiers = modifiers;
   if (!recorders.empty()) request.taps = recorders[number];
   return request;
 }
@@ -361,7 +359,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
   const Json json = parse_body(body);
   RequestFields fields(json, "", model.unknown_fields);
   CompletionRequest request;
-  request.model = read_model_name(model, fields);
+  choose_model(model, fields, request);
   require_generation(model);
   read_options(model, body, fields, seed, kDefaultTokens, request);
   request.echoes = fields.flag("echo").value_or(false);
@@ -373,7 +371,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
     throw RequestError(kInvalid, "suffix", "expected neither echo nor truncate_prompt_tokens with it");
   }
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
-  const std::optional<SiteFields> sites = read_reports(model, fields);
+  const std::optional<SiteFields> sites = read_wishes(model, fields, request.modifiers);
   fields.find("prompt");
   fields.finish();
   const SpecialTokens policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
@@ -392,7 +390,7 @@ CompletionRequest parse_infill(const ServedModel& model, std::string_view body, 
   RequestFields fields(json, "", model.unknown_fields);
   CompletionRequest request;
   request.fills = true;
-  request.model = read_model_name(model, fields);
+  choose_model(model, fields, request);
   require_generation(model);
   read_options(model, body, fields, seed, model.max_seq_len, request);  // up to the end of the context
   fields.refuse("suffix", "is not a field of /infill, which has \"input_suffix\"");
@@ -409,7 +407,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   RequestFields fields(json, "", model.unknown_fields);
   CompletionRequest request;
   request.is_chat = true;
-  request.model = read_model_name(model, fields);
+  choose_model(model, fields, request);
   require_generation(model);
   const ChatFormat& format = chat_of(model);
   read_options(model, body, fields, seed, model.max_seq_len, request);  // up to the end of the context
@@ -420,7 +418,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   }
   read_logprobs(model, fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
-  const std::optional<SiteFields> sites = read_reports(model, fields);
+  const std::optional<SiteFields> sites = read_wishes(model, fields, request.modifiers);
   RequestedChat chat = read_chat(model, body, fields);
   const bool keeps_reasoning = read_reasoning_format(fields);
   const AnswerWishes wishes{chat.tools.rules, !chat.tools.shown.is_null(), keeps_reasoning};

@@ -41,6 +41,7 @@ struct CompletionRequest {
   std::vector<Prompt> prompts;
   int n = 1, best_of = 1;
   bool searches = false;  ///< The n best texts of n beams, which one sequence finds, instead of best_of sequences.
+  std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
   GenerateOptions given;
   SamplerTexts texts;  ///< Of `given`.
   std::vector<std::pair<std::int32_t, double>> logit_bias;

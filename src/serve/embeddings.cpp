@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "serve/foreign_fields.h"
+#include "serve/modifier_fields.h"
 #include "serve/prompts.h"
 #include "tokenizer/read/base64.h"
 
@@ -40,7 +41,7 @@ class VectorsOfTask : public PendingReply {
  public:
   VectorsOfTask(EmbeddingRequest request, const EncodeOptions& options, const RouteRequest& from, WriteVectors write)
       : request_(std::move(request)),
-        task_(std::make_shared<EncodeTask>(from.client, request_.texts, options, from.notify)),
+        task_(std::make_shared<EncodeTask>(from.client, request_.texts, request_.modifiers, options, from.notify)),
         write_(std::move(write)) {}
 
   void submit(Scheduler& scheduler) override { scheduler.submit(task_); }
@@ -96,7 +97,14 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
   const Json json = parse_body(body);
   RequestFields fields(json, "", model.unknown_fields);
   EmbeddingRequest request;
-  request.model = read_model_name(model, fields);
+  ChosenModel chosen = read_model(model, fields);
+  request.modifiers = chosen.modifiers(model);
+  request.model = std::move(chosen.name);
+  if (const Json* const own = fields.find("vitrine")) {
+    RequestFields wishes = fields.of(*own, "vitrine");
+    read_modifiers(model, wishes, request.modifiers);
+    wishes.finish();
+  }
   const std::string format = fields.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") {
     throw RequestError(kInvalid, "encoding_format", "expected float or base64, got \"{}\"", format);
@@ -135,6 +143,7 @@ EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const Embedding
     GenerateRequest& sequence = requests.emplace_back();
     sequence.prompt = text;
     sequence.max_tokens = 0;
+    sequence.modifiers = request.modifiers;
     sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) { pooler->add(rows); };
   }
 }

@@ -20,7 +20,8 @@ struct EmbeddingRequest {
   std::string model;  ///< As the client named it.
   std::vector<std::vector<std::int32_t>> texts;
   bool is_base64 = false;
-  std::optional<bool> normalize;  ///< Whether vectors have length 1; absent: as the model's folder says.
+  std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
+  std::optional<bool> normalize;            ///< Whether vectors have length 1; absent: as the model's folder says.
   std::int64_t n_tokens = 0;
 };
 

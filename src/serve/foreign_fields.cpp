@@ -152,7 +152,7 @@ const std::vector<ForeignField>& foreign_fields() {
       {"grammar_triggers", kOfText},
       {"preserved_tokens", kOfText},
       {"reasoning_format", kOfCompletion},
-      {"lora", kOfText, "adapters are the server's (--adapter)"},
+      {"lora", kOfText, "adapters are chosen by name: \"model\": \"MODEL:ADAPTER\", or \"vitrine\": {\"adapters\": …}"},
       {"t_max_prompt_ms", kOfText},
       {"tfs_z", kOfText, kSampler, {1}},
       {"penalize_nl", kOfText, kRefused},

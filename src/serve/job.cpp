@@ -21,17 +21,20 @@ Job::Job(std::size_t client, std::vector<GenerateRequest> sequences, bool stream
   }
 }
 
-EncodeTask::EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts, const EncodeOptions& options,
+EncodeTask::EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
+                       std::optional<ModifierList> modifiers, const EncodeOptions& options,
                        std::function<void()> notify)
     : client_(client),
       texts_(std::move(texts)),
+      modifiers_(std::move(modifiers)),
       options_(options),
       notify_(std::move(notify)),
       vectors_(texts_.size()) {
   for (const std::vector<std::int32_t>& text : texts_) waiting_bytes_ += bytes_of(text);
 }
 
-std::int64_t EncodeTask::run_part(const GenerateContext& context, std::int64_t n_rows) {
+std::int64_t EncodeTask::run_part(GenerateContext context, std::int64_t n_rows) {
+  if (modifiers_) context.modifiers = *modifiers_;
   std::size_t end = n_done_;
   std::int64_t n_tokens = 0;
   while (end < texts_.size() && (end == n_done_ || n_tokens + std::ssize(texts_[end]) <= n_rows)) {

@@ -81,9 +81,10 @@ class Job {
 /// Shared by the scheduler, which runs it, and by the thread that answers the client.
 class EncodeTask {
  public:
-  /// `client`: the number of its API key. `notify` is called on the scheduler's thread at the end.
-  EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts, const EncodeOptions& options,
-             std::function<void()> notify);
+  /// `client`: the number of its API key. Without `modifiers` they are those of the context. `notify` is called on the
+  /// scheduler's thread at the end.
+  EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts, std::optional<ModifierList> modifiers,
+             const EncodeOptions& options, std::function<void()> notify);
 
   std::size_t client() const { return client_; }
   std::int64_t waiting_bytes() const { return waiting_bytes_; }  ///< Of its texts.
@@ -104,7 +105,7 @@ class EncodeTask {
 
   /// For the scheduler: encodes the next texts, of about `n_rows` tokens, at least one text. Returns their number of
   /// tokens.
-  std::int64_t run_part(const GenerateContext& context, std::int64_t n_rows);
+  std::int64_t run_part(GenerateContext context, std::int64_t n_rows);
   bool has_ended() const {
     const std::lock_guard lock(mutex_);
     return has_ended_ || error_ != nullptr;
@@ -114,6 +115,7 @@ class EncodeTask {
  private:
   std::size_t client_;
   std::vector<std::vector<std::int32_t>> texts_;
+  std::optional<ModifierList> modifiers_;
   EncodeOptions options_;
   std::function<void()> notify_;
   std::int64_t waiting_bytes_ = 0;

@@ -227,16 +227,6 @@ void check_prompt(const ServedModel& model, std::span<const std::int32_t> ids, c
   }
 }
 
-std::string read_model_name(const ServedModel& model, RequestFields& fields) {
-  const auto name = fields.text("model");
-  if (!name || name->empty()) return model.names.front();
-  if (std::find(model.names.begin(), model.names.end(), *name) == model.names.end()) {
-    throw RequestError(kUnknownModel, "model", "the model \"{}\" does not exist{}", *name,
-                       did_you_mean(*name, model.names));
-  }
-  return *name;
-}
-
 std::vector<Prompt> each_prompt(RequestFields& fields, std::string_view name, const PromptOf& prompt_of) {
   const Json* const value = fields.find(name);
   const std::string where = fields.name_of(name);

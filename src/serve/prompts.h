@@ -18,9 +18,6 @@ namespace vitrine {
 /// The largest number of texts in a request.
 inline constexpr std::size_t kMaxTexts = 2048;
 
-/// Checks the field `model`; absent or empty: the first name. Returns the name. Throws RequestError.
-std::string read_model_name(const ServedModel& model, RequestFields& fields);
-
 /// How prompts that are too long become shorter.
 struct Truncation {
   std::int64_t most = std::numeric_limits<std::int64_t>::max();  ///< The number of tokens that stay:

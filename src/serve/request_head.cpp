@@ -32,21 +32,28 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 }
 
 /// A key is in `Authorization` or in `x-api-key`; of both, either may be one of this server.
-std::size_t client_of(const AccessRules& rules, std::string_view authorization, std::string_view api_key) {
+std::size_t client_of(std::span<const std::string> keys, std::string_view authorization, std::string_view api_key,
+                      const ErrorKind& otherwise = kWrongKey) {
   constexpr std::string_view kScheme = "bearer ";
   std::string_view key = authorization;
   const bool has_scheme = in_lower_case(key.substr(0, kScheme.size())) == kScheme;
   if (has_scheme) key.remove_prefix(kScheme.size());
-  std::size_t client = rules.keys.size();
-  for (std::size_t i = 0; i < rules.keys.size(); ++i) {
-    if (equal_in_constant_time(key, rules.keys[i]) && has_scheme) client = i;
-    if (equal_in_constant_time(api_key, rules.keys[i])) client = i;
+  std::size_t client = keys.size();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (equal_in_constant_time(key, keys[i]) && has_scheme) client = i;
+    if (equal_in_constant_time(api_key, keys[i])) client = i;
   }
-  if (client == rules.keys.size()) {
-    throw RequestError(kWrongKey, "Authorization",
+  if (client == keys.size()) {
+    throw RequestError(otherwise, "Authorization",
                        "expected \"Bearer KEY\" with a key of this server, or the key as x-api-key");
   }
   return client;
+}
+
+/// No key at all is an error of its own, after which clients ask for one.
+void check_admin(const RequestHead& head, const AccessRules& rules) {
+  const bool has_key = !head.authorization.empty() || !head.api_key.empty();
+  client_of(rules.admin_keys, head.authorization, head.api_key, has_key ? kForbidden : kWrongKey);
 }
 
 /// The name in "name:port".
@@ -131,8 +138,12 @@ AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   if (route != nullptr && std::ranges::count(rules.closed, route->door.name) > 0) route = nullptr;
   AdmittedHead admitted;
   const bool is_preflight = asks_methods(head) && allows_origin(rules, head.origin);
-  const bool needs_key = (route == nullptr || route->needs_key) && !is_preflight;
-  if (!rules.keys.empty() && needs_key) admitted.client = client_of(rules, head.authorization, head.api_key);
+  if (route != nullptr && route->access == Access::admin && rules.admin_keys.empty()) route = nullptr;
+  const Access access = is_preflight ? Access::open : route != nullptr ? route->access : Access::key;
+  if (access == Access::key && !rules.keys.empty()) {
+    admitted.client = client_of(rules.keys, head.authorization, head.api_key);
+  }
+  if (access == Access::admin) check_admin(head, rules);
   check_source(head, rules);
   if (route == nullptr && asks_methods(head) && head.path == "*") return admitted;  // of the server (RFC 9110, 9.3.7)
   if (route == nullptr) throw RequestError(kUnknownRoute, "path", "there is no {}", head.path);

@@ -28,11 +28,12 @@ struct RequestHead {
 
 /// Who may use the server.
 struct AccessRules {
-  std::vector<std::string> keys;     ///< Any of them; none: everybody on this machine.
-  std::vector<std::string> hosts;    ///< Names of the server, which count without keys.
-  std::vector<std::string> closed;   ///< Doors whose routes do not exist.
-  std::vector<std::string> origins;  ///< Of web pages that may use it; "*": of all.
-  std::uint64_t max_body = 4 << 20;  ///< Bytes.
+  std::vector<std::string> keys;        ///< Any of them; none: everybody on this machine.
+  std::vector<std::string> admin_keys;  ///< Of those who may change what is served; none: nobody may.
+  std::vector<std::string> hosts;       ///< Names of the server, which count without keys.
+  std::vector<std::string> closed;      ///< Doors whose routes do not exist.
+  std::vector<std::string> origins;     ///< Of web pages that may use it; "*": of all.
+  std::uint64_t max_body = 4 << 20;     ///< Bytes.
 };
 
 /// A request that may be served.

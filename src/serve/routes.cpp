@@ -35,6 +35,8 @@ std::shared_ptr<PendingReply> ollama_generate(const ServedModel& model, const Ro
 std::shared_ptr<PendingReply> ollama_embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> ollama_embeddings(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> load_adapter(const ServedModel& model, const RouteRequest& request);
+Json unload_adapter(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
 
@@ -61,33 +63,36 @@ std::vector<std::string> door_names() {
 
 const Route* find_route(std::string_view path) {
   static const Route kRoutes[] = {
-      {"GET", "/health", Route::kNoBody, routes::health, false},
+      {"GET", "/health", Route::kNoBody, routes::health, Access::open},
       {"GET", "/metrics", Route::kNoBody, routes::metrics},
       {"GET", "/v1/models", Route::kNoBody, routes::models},
       {"GET", "/v1/models/", Route::kNoBody, routes::one_model},
       {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
       {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},
       {"POST", "/infill", Route::kServersLimit, routes::infill},
-      {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, true, kMessagesDoor},
-      {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, true, kMessagesDoor},
-      {"POST", "/v1/responses", Route::kServersLimit, routes::answer_responses, true, kResponsesDoor},
-      {"POST", "/v1/responses/input_tokens", Route::kServersLimit, routes::count_input_tokens, true, kResponsesDoor},
-      {"GET", "/", Route::kNoBody, routes::ollama_root, false, kOllamaDoor},
-      {"GET", "/api/version", Route::kNoBody, routes::ollama_version, true, kOllamaDoor},
-      {"GET", "/api/tags", Route::kNoBody, routes::ollama_tags, true, kOllamaDoor},
-      {"GET", "/api/ps", Route::kNoBody, routes::ollama_ps, true, kOllamaDoor},
-      {"POST", "/api/show", Route::kServersLimit, routes::ollama_show, true, kOllamaDoor},
-      {"POST", "/api/chat", Route::kServersLimit, routes::ollama_chat, true, kOllamaDoor},
-      {"POST", "/api/generate", Route::kServersLimit, routes::ollama_generate, true, kOllamaDoor},
-      {"POST", "/api/embed", Route::kServersLimit, routes::ollama_embed, true, kOllamaDoor},
-      {"POST", "/api/embeddings", Route::kServersLimit, routes::ollama_embeddings, true, kOllamaDoor},
-      {"POST", "/api/pull", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
-      {"POST", "/api/push", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
-      {"POST", "/api/create", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
-      {"POST", "/api/copy", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
-      {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, true, kOllamaDoor},
+      {"POST", "/v1/messages", Route::kServersLimit, routes::answer_messages, Access::key, kMessagesDoor},
+      {"POST", "/v1/messages/count_tokens", Route::kServersLimit, routes::count_tokens, Access::key, kMessagesDoor},
+      {"POST", "/v1/responses", Route::kServersLimit, routes::answer_responses, Access::key, kResponsesDoor},
+      {"POST", "/v1/responses/input_tokens", Route::kServersLimit, routes::count_input_tokens, Access::key,
+       kResponsesDoor},
+      {"GET", "/", Route::kNoBody, routes::ollama_root, Access::open, kOllamaDoor},
+      {"GET", "/api/version", Route::kNoBody, routes::ollama_version, Access::key, kOllamaDoor},
+      {"GET", "/api/tags", Route::kNoBody, routes::ollama_tags, Access::key, kOllamaDoor},
+      {"GET", "/api/ps", Route::kNoBody, routes::ollama_ps, Access::key, kOllamaDoor},
+      {"POST", "/api/show", Route::kServersLimit, routes::ollama_show, Access::key, kOllamaDoor},
+      {"POST", "/api/chat", Route::kServersLimit, routes::ollama_chat, Access::key, kOllamaDoor},
+      {"POST", "/api/generate", Route::kServersLimit, routes::ollama_generate, Access::key, kOllamaDoor},
+      {"POST", "/api/embed", Route::kServersLimit, routes::ollama_embed, Access::key, kOllamaDoor},
+      {"POST", "/api/embeddings", Route::kServersLimit, routes::ollama_embeddings, Access::key, kOllamaDoor},
+      {"POST", "/api/pull", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
+      {"POST", "/api/push", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
+      {"POST", "/api/create", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
+      {"POST", "/api/copy", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
+      {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
+      {"POST", "/v1/load_lora_adapter", Route::kServersLimit, routes::load_adapter, Access::admin},
+      {"POST", "/v1/unload_lora_adapter", Route::kServersLimit, routes::unload_adapter, Access::admin},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},
       {"POST", "/detokenize", Route::kServersLimit, routes::detokenize},
       {"GET", "/tokenizer_info", Route::kNoBody, routes::tokenizer_info},

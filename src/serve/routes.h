@@ -41,6 +41,10 @@ inline constexpr Door kMainDoor{};
 /// The names of those that may be closed.
 std::vector<std::string> door_names();
 
+/// Whose key a route needs: nobody's, that of a client if the server has keys, or that of an administrator, without
+/// which there is no such route.
+enum class Access : std::uint8_t { open, key, admin };
+
 struct Route {
   using Report = HttpReply (*)(const ServerStatus& status);
   using Answer = Json (*)(const ServedModel& model, const RouteRequest& request);
@@ -53,7 +57,7 @@ struct Route {
   /// What answers the request: also before the model is loaded; at once; or after work of the scheduler. Functions run
   /// on the thread that prepares responses; they throw RequestError, and what becomes one.
   std::variant<Report, Answer, Work> handler;
-  bool needs_key = true;
+  Access access = Access::key;
   const Door& door = kMainDoor;
 
   bool needs_scheduler() const { return std::holds_alternative<Work>(handler); }

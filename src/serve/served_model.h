@@ -10,6 +10,7 @@
 #include "checkpoint/hugging_face/sentence_transformers.h"
 #include "generate/make_request.h"
 #include "serve/request_fields.h"
+#include "serve/served_modifiers.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
@@ -23,6 +24,7 @@ struct ServedModel {
   const Model* model = nullptr;          ///< Not null if its values can be read.
   const Tokenizer* tokenizer = nullptr;  ///< Null: prompts are ids.
   const ChatFormat* chat = nullptr;      ///< Null: the model has no chat template.
+  ServedModifiers* modifiers = nullptr;  ///< Its adapters and control vectors; null: it has none.
   ChatTemplates templates;               ///< And the special tokens that they read.
   /// As OpenAI's interface has it, all tokens are sampled unless the checkpoint says otherwise.
   RequestDefaults defaults{.otherwise = {.temperature = 1, .top_k = 0, .top_p = 1}};

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "serve/modifier_fields.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 #include "tokenizer/read/base64.h"
@@ -47,6 +48,19 @@ SiteFields read_sites(const ServedModel& model, RequestFields& fields) {
     result.writes.push_back(with_site_errors(fields, [&] { return parse_site_write(text); }));
   }
   return result;
+}
+
+std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields,
+                                      std::optional<ModifierList>& modifiers) {
+  const Json* const value = fields.find("vitrine");
+  if (value == nullptr) return std::nullopt;
+  RequestFields own = fields.of(*value, "vitrine");
+  const bool only_modifies =
+      read_modifiers(model, own, modifiers) && own.find(kSites) == nullptr && own.find(kSet) == nullptr;
+  std::optional<SiteFields> sites;
+  if (model.can_inspect || !only_modifies) sites = read_sites(model, own);
+  own.finish();
+  return sites;
 }
 
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where) {
@@ -104,6 +118,7 @@ GenerateRequest TraceRequest::sequence() const {
   GenerateRequest request;
   request.prompt = ids;
   request.max_tokens = 0;
+  request.modifiers = modifiers;
   request.taps = recorder;
   return request;
 }
@@ -125,7 +140,8 @@ std::string TraceRequest::file() const {
 TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   const Json json = parse_body(body);
   RequestFields fields(json, "", model.unknown_fields);
-  read_model_name(model, fields);
+  std::optional<ModifierList> modifiers = read_model(model, fields).modifiers(model);
+  read_modifiers(model, fields, modifiers);
   require_generation(model);
   SiteFields sites = read_sites(model, fields);
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
@@ -135,6 +151,7 @@ TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   auto prompts = read_prompts(model, fields, "prompt", policy, {});
   if (prompts.size() != 1) throw RequestError(kInvalid, "prompt", "expected one text, got {}", prompts.size());
   TraceRequest request;
+  request.modifiers = std::move(modifiers);
   request.ids = std::move(prompts.front().ids);
   request.recorder = with_site_errors(fields, [&] {
     return std::make_shared<TextRecorder>(*model.model, std::move(sites.globs), std::move(sites.writes),

@@ -25,6 +25,12 @@ struct SiteFields {
 /// not be read.
 SiteFields read_sites(const ServedModel& model, RequestFields& fields);
 
+/// Reads the field `vitrine`: what is read and changed, if anything is, and adds what it chooses to `modifiers`. Where
+/// no values may be read it may still choose adapters and control vectors. Throws as read_sites() and read_modifiers()
+/// do.
+std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields,
+                                      std::optional<ModifierList>& modifiers);
+
 /// Throws RequestError if values of so many bytes exceed what the server returns. `where`: the field that selects them.
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where);
 
@@ -52,6 +58,7 @@ auto with_site_errors(const RequestFields& fields, F&& f) {
 struct TraceRequest {
   std::vector<std::int32_t> ids;
   std::shared_ptr<TextRecorder> recorder;
+  std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
 
   /// A sequence that reads the text.
   GenerateRequest sequence() const;

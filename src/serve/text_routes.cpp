@@ -1,7 +1,9 @@
 // The routes that need no work of the scheduler: the server's state, models, the tokenizer, the chat template.
 #include <algorithm>
+#include <ranges>
 
 #include "serve/foreign_fields.h"
+#include "serve/modifier_fields.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
 #include "tokenizer/utf8.h"
@@ -9,8 +11,10 @@
 namespace vitrine {
 namespace {
 
-Json describe(const ServedModel& model, const std::string& name) {
+/// `parent`: the name of the model, of one of its adapters.
+Json describe(const ServedModel& model, const std::string& name, const Json& parent = nullptr) {
   return {{"id", name},
+          {"parent", parent},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "vitrine"},
@@ -59,19 +63,24 @@ HttpReply metrics(const ServerStatus& status) { return {200, status.metrics.text
 Json models(const ServedModel& model, const RouteRequest&) {
   Json list = Json::array();
   for (const std::string& name : model.names) list.push_back(describe(model, name));
+  for (const std::string& name : model_names(model) | std::views::drop(model.names.size())) {
+    list.push_back(describe(model, name, model.names.front()));
+  }
   return {{"object", "list"}, {"data", std::move(list)}};
 }
 
 Json one_model(const ServedModel& model, const RouteRequest& request) {
   const Json id = {{"model", request.name}};
   RequestFields fields(id);
-  return describe(model, read_model_name(model, fields));
+  const ChosenModel chosen = read_model(model, fields);
+  const Json parent = chosen.adapter ? Json(chosen.name.substr(0, chosen.name.rfind(':'))) : Json();
+  return describe(model, chosen.name, parent);
 }
 
 Json tokenize(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
-  read_model_name(model, fields);
+  read_model(model, fields);
   const bool names_strings = fields.flag("return_token_strs").value_or(false);
   const bool has_pieces = fields.flag("with_pieces").value_or(false);
   const std::vector<std::int32_t> ids = ids_of(model, request.body, fields);
@@ -87,7 +96,7 @@ Json tokenize(const ServedModel& model, const RouteRequest& request) {
 Json detokenize(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
-  read_model_name(model, fields);
+  read_model(model, fields);
   const Json* const tokens = fields.find("tokens");
   read_foreign(fields, kOfTokens);
   fields.finish();
@@ -123,7 +132,7 @@ Json tokenizer_info(const ServedModel& model, const RouteRequest&) {
 Json apply_template(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
-  read_model_name(model, fields);
+  read_model(model, fields);
   const ChatFormat& format = chat_of(model);
   const RequestedChat chat = read_chat(model, request.body, fields);
   read_foreign(fields, kOfTokens);

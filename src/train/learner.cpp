@@ -63,8 +63,9 @@ PairLoss Learner::loss_of_pair(const Batch& batch, std::size_t pair, const PairS
 }
 
 std::vector<PairScore> Learner::score_answers(const Batch& batch, bool with_adapter, BlockEvents* events) {
-  const AppliedAdapters adapters = with_adapter ? trainable_.adapters() : AppliedAdapters{};
-  return score_pairs(trainable_.model(), machine(), adapters, batch, events);
+  Modifiers modifiers;
+  if (with_adapter) modifiers.adapters = trainable_.adapters();
+  return score_pairs(trainable_.model(), machine(), modifiers, batch, events);
 }
 
 PairSums Learner::compare(const Batch& batch, BlockEvents* events) {
@@ -171,8 +172,8 @@ void Learner::backward_part(const Batch& batch, std::int64_t step, std::int64_t 
   pass.sources = part.sources;
   const Dropout dropout{static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
                         static_cast<std::uint32_t>(number)};
-  for (Segment& s : pass.segments) s.adapters = trainable_.adapters();
-  for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
+  for (Segment& s : pass.segments) s.modifiers.adapters = trainable_.adapters();
+  for (Segment& s : pass.sources) s.modifiers.adapters = trainable_.adapters();
   pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
   pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
   if (part_taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
@@ -240,8 +241,8 @@ double Learner::score(const Batch& batch, BlockEvents* events) {
   LossResult found;
   Pass pass{machine(), part.segments};
   pass.sources = part.sources;
-  for (Segment& s : pass.segments) s.adapters = trainable_.adapters();
-  for (Segment& s : pass.sources) s.adapters = trainable_.adapters();
+  for (Segment& s : pass.segments) s.modifiers.adapters = trainable_.adapters();
+  for (Segment& s : pass.sources) s.modifiers.adapters = trainable_.adapters();
   pass.training = {nullptr, &loss, &found};
   pass.training.blocks = events;
   trainable_.model().forward(pass, part.tokens());

@@ -26,7 +26,7 @@ std::string Samples::generate_one(const Model& model, AppliedAdapters adapters, 
   GenerateContext context{&model, &pool, &k, tokenizer_.get()};
   context.interrupt = interrupt;
   context.poll = poll;
-  context.adapters = adapters;
+  context.modifiers.adapters = adapters;
   return prompt_ + generate(context, std::span(&request_, 1)).front().text;
 }
 

@@ -4,12 +4,12 @@
 
 namespace vitrine {
 
-std::vector<double> score_pieces(const Model& model, const ExecutionContext& machine, AppliedAdapters adapters,
+std::vector<double> score_pieces(const Model& model, const ExecutionContext& machine, const Modifiers& modifiers,
                                  const Batch& batch, BlockEvents* events) {
   std::vector<Segment> segments;
   for (const Batch::Piece& piece : batch.pieces) {
     segments.push_back({piece.first_row, piece.length});
-    segments.back().adapters = adapters;
+    segments.back().modifiers = modifiers;
   }
   const std::vector<float> weights(batch.counts.begin(), batch.counts.end());
   LossRequest loss{batch.targets, weights};
@@ -26,9 +26,9 @@ std::vector<double> score_pieces(const Model& model, const ExecutionContext& mac
   return sums;
 }
 
-std::vector<PairScore> score_pairs(const Model& model, const ExecutionContext& machine, AppliedAdapters adapters,
+std::vector<PairScore> score_pairs(const Model& model, const ExecutionContext& machine, const Modifiers& modifiers,
                                    const Batch& batch, BlockEvents* events) {
-  const std::vector<double> nats = score_pieces(model, machine, adapters, batch, events);
+  const std::vector<double> nats = score_pieces(model, machine, modifiers, batch, events);
   std::vector<PairScore> scores;
   for (std::size_t i = 0; i + 1 < nats.size(); i += 2) scores.push_back({-nats[i], -nats[i + 1]});
   return scores;

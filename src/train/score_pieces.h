@@ -10,11 +10,11 @@
 namespace vitrine {
 
 /// Σ cross-entropy over the targets of each piece that count, in nats. Throws NotFinite, Interrupted.
-std::vector<double> score_pieces(const Model& model, const ExecutionContext& machine, AppliedAdapters adapters,
+std::vector<double> score_pieces(const Model& model, const ExecutionContext& machine, const Modifiers& modifiers,
                                  const Batch& batch, BlockEvents* events = nullptr);
 
 /// The log-probabilities of the answers of each pair of a batch.
-std::vector<PairScore> score_pairs(const Model& model, const ExecutionContext& machine, AppliedAdapters adapters,
+std::vector<PairScore> score_pairs(const Model& model, const ExecutionContext& machine, const Modifiers& modifiers,
                                    const Batch& batch, BlockEvents* events = nullptr);
 
 /// The lengths of the answers of pair `i` of a batch.

@@ -117,7 +117,7 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
 
 Trainable::Trainable(Checkpoint base, WritableAdapter adapter)
     : dtype_(DType::f32), model_(base.model), base_(std::move(base)), adapter_(adapter.adapter) {
-  applied_ = {{adapter_.get(), 1.0}};
+  applied_ = {{adapter_, 1.0}};
   for (const AdapterMatrix& matrix : adapter.matrices) {
     params_.push_back({matrix.param->name, matrix.param->shape, matrix.values, nullptr, matrix.param});
   }

@@ -146,7 +146,7 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   call.context().check_source(tokens.source);
   if (options.gradients) {
     Gradients of_no_params;
-    call.context().set_adapters(pass);
+    call.context().set_modifiers(pass);
     call.context().check_ids(tokens.ids);
     backward_from_targets(*s.checkpoint.model, pass, tokens, next_tokens(config, s.kv_types, tokens.ids, "gradients"),
                           of_no_params);
@@ -164,7 +164,7 @@ double LanguageModel::grad(const Prompt& prompt, const std::function<void(NamedV
                            const GradOptions& options, std::stop_token cancel) const {
   const State& s = *state_;
   const Model& model = *s.checkpoint.model;
-  if (!s.applied.empty()) {
+  if (!s.applied.adapters.empty()) {
     throw Unsupported("grad", "expected a model without adapters: `vitrine grad --adapter` computes their gradients");
   }
   const std::vector<std::int32_t> text = ids(prompt);
@@ -180,6 +180,7 @@ double LanguageModel::grad(const Prompt& prompt, const std::function<void(NamedV
   });
   Arena arena;
   Pass pass = pass_over(tokens, call.context(), arena);
+  call.context().set_modifiers(pass);
   const double loss = backward_from_targets(model, pass, tokens, std::move(targets), gradients);
   watcher.check_all_met();
   ValueSink sink(receive);

@@ -86,7 +86,7 @@ class LanguageModel::Call {
                  &stop_,
                  taps} {
     context_.compute = state.compute;
-    context_.adapters = state.applied;
+    context_.modifiers = state.applied;
     if (state.poll) context_.poll = &poll_;
   }
   Call(const Call&) = delete;

@@ -91,7 +91,7 @@ void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequen
   pass.compute = Compute::f32;
   set_start(pass, model.config(), options, n_rows);
   if (!options.logit_gradients.empty()) {
-    context.set_adapters(pass);
+    context.set_modifiers(pass);
     backward_from_logits(model, pass, ids, options.logit_gradients);
   } else {
     pass.logits = {LogitRequest::Rows::range, 0, n_rows, {}};

@@ -31,7 +31,7 @@ SamplingConfig LanguageModel::default_sampling() const { return choose_sampling(
 
 std::string LanguageModel::info_json() const {
   const State& s = *state_;
-  return json_line(vitrine::info_json({.kv = s.kv_types, .adapters = s.applied},
+  return json_line(vitrine::info_json({.kv = s.kv_types, .adapters = s.applied.adapters},
                                       checkpoint_facts(s.checkpoint, s.model_path, s.compute)));
 }
 const std::string& LanguageModel::config_json() const { return state_->checkpoint.config; }

@@ -101,6 +101,29 @@ TEST_F(OpenedInC, GeneratesWhatTheProgramGenerates) {
   }
 }
 
+TEST_F(OpenedInC, TakesControlVectors) {
+  const std::string pairs = folder_ / "pairs.jsonl", file = folder_ / "c.gguf";
+  write_file(pairs, R"({"positive": "I am happy", "negative": "I am sad"})");
+  output_of({"control", "make", model_folder(), pairs, "--out", file});
+  const std::string control = file + "=3:1-3";
+  vitrine_model* model = nullptr;
+  const Json options = {{"threads", 2}, {"control", {control}}};
+  ASSERT_EQ(vitrine_open(model_folder().c_str(), options.dump().c_str(), &model), VITRINE_DONE) << vitrine_error();
+  const Ids ids = encode(text_);
+  char* json = nullptr;
+  EXPECT_EQ(vitrine_generate(model, ids.data(), ids.size(), R"({"max_tokens": 9, "seed": 7})", nullptr, nullptr, &json),
+            VITRINE_DONE);
+  Arguments all = {"generate", model_folder(), text_, "--json", "--max-tokens", "9", "--seed", "7"};
+  const std::string plain = output_of(all);
+  all.insert(all.end(), {"--control", control});
+  const Json changed = without_times(taken(json));
+  EXPECT_EQ(changed, without_times(output_of(all)));
+  EXPECT_NE(changed, without_times(plain));
+  vitrine_close(model);
+  const Json absent = {{"control", {folder_ / "none.gguf"}}};
+  EXPECT_EQ(vitrine_open(model_folder().c_str(), absent.dump().c_str(), &model), VITRINE_BAD_INPUT);
+}
+
 TEST_F(OpenedInC, HasTheProgramsLogitsSitesAndGradients) {
   const Ids ids = encode(text_);
   const std::string out = folder_ / "out.npy", trace = folder_ / "trace", grad = folder_ / "grad";

@@ -58,9 +58,9 @@ TEST_P(AdapterGolden, LogitsArePeft) {
   const auto sequences = json_file(folder + "/expected.json").at("ids").get<std::vector<std::vector<std::int32_t>>>();
   for (const auto& [name, tensor] : golden.tensors()) {
     const double scale = name.starts_with("base") ? 0 : name.starts_with("half") ? 0.5 : 1;
-    const std::vector<AppliedAdapter> applied(scale == 0 ? 0 : 1, AppliedAdapter{adapter.get(), scale});
+    const std::vector<AppliedAdapter> applied(scale == 0 ? 0 : 1, AppliedAdapter{adapter, scale});
     GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
-    context.adapters = applied;
+    context.modifiers.adapters = applied;
     const std::vector<float> logits = scored(context, sequences.at(static_cast<std::size_t>(name.back() - '0')));
     const std::vector<float> expected = stored(golden, name);
     ASSERT_EQ(logits.size(), expected.size()) << name;
@@ -81,13 +81,13 @@ TEST_P(AdapterGolden, AScaleOfZeroChangesNoBit) {
   const Checkpoint checkpoint = load_checkpoint(folder);
   ThreadPool pool(2);
   const std::shared_ptr<const Adapter> adapter = load_adapter(folder + "/adapter", checkpoint, pool);
-  const std::vector<AppliedAdapter> zero = {{adapter.get(), 0}}, whole = {{adapter.get(), 1}};
+  const std::vector<AppliedAdapter> zero = {{adapter, 0}}, whole = {{adapter, 1}};
   const std::vector<std::int32_t> ids = some_ids(*checkpoint.model, 9);
   GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
   const std::vector<float> base = scored(context, ids);
-  context.adapters = zero;
+  context.modifiers.adapters = zero;
   EXPECT_EQ(scored(context, ids), base);
-  context.adapters = whole;
+  context.modifiers.adapters = whole;
   EXPECT_NE(scored(context, ids), base);
 }
 
@@ -106,7 +106,7 @@ TEST_P(AdapterGolden, SequencesOfABatchHaveTheirOwn) {
     requests[i].max_tokens = 5;
     requests[i].sampling.temperature = 0;
     requests[i].n_logprobs = 3;
-    if (i > 0) requests[i].adapters.emplace(1, AppliedAdapter{adapter.get(), i == 1 ? 0.5 : 1.0});
+    if (i > 0) requests[i].modifiers = {.adapters = {{adapter, i == 1 ? 0.5 : 1.0}}};
   }
   const std::vector<GenerateResult> together = generate(context, requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -137,7 +137,7 @@ class PeftGolden : public testing::TestWithParam<const char*> {
   std::vector<float> logits(const Model& model, std::vector<AppliedAdapter> applied, int threads = 2) const {
     ThreadPool pool(threads);
     GenerateContext context{&model, &pool, &default_kernels()};
-    context.adapters = applied;
+    context.modifiers.adapters = applied;
     return scored(context, ids_);
   }
   void expect_logits(const std::vector<float>& ours, double tolerance) const {
@@ -149,7 +149,7 @@ class PeftGolden : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(PeftGolden, Logits) {
-  const std::vector<AppliedAdapter> applied = {{adapter_.get(), 1}};
+  const std::vector<AppliedAdapter> applied = {{adapter_, 1}};
   expect_logits(logits(*base_.model, applied), 4e-6);
   EXPECT_GT(largest(golden_.at("logits").data), 0.1);
   const std::vector<float> without = logits(*base_.model, {});
@@ -183,13 +183,13 @@ TEST_P(PeftGolden, IsWrittenAsItWasRead) {
                              tensors_of(folder() + "/adapter/adapter_model.safetensors")),
             "");
   const std::shared_ptr<const LoadedAdapter> again = load_adapter(out / "", base_, pool_);
-  EXPECT_EQ(logits(*base_.model, {{again.get(), 1}}), logits(*base_.model, {{adapter_.get(), 1}}));
+  EXPECT_EQ(logits(*base_.model, {{again, 1}}), logits(*base_.model, {{adapter_, 1}}));
   const Json written = json_file(out / "adapter_config.json");
   EXPECT_EQ(written.contains("target_parameters"), !config_.value("target_parameters", Json()).empty());
 }
 
 TEST_P(PeftGolden, Merged) {
-  const std::vector<AppliedAdapter> applied = {{adapter_.get(), 1}};
+  const std::vector<AppliedAdapter> applied = {{adapter_, 1}};
   const Checkpoint merged = merge_adapters(
       base_, applied, [](const Param&) { return DType::f32; }, pool_);
   expect_logits(logits(*merged.model, {}), 6e-6);
@@ -199,7 +199,7 @@ TEST_P(PeftGolden, Merged) {
 TEST_P(PeftGolden, CanBeTrainedFurther) {
   if (config_.at("use_dora") == true) GTEST_SKIP() << "magnitudes cannot be trained";
   const WritableAdapter copy = writable_copy(*adapter_);
-  EXPECT_EQ(logits(*base_.model, {{copy.adapter.get(), 1}}), logits(*base_.model, {{adapter_.get(), 1}}));
+  EXPECT_EQ(logits(*base_.model, {{copy.adapter, 1}}), logits(*base_.model, {{adapter_, 1}}));
   const TempFolder out;
   write_peft_adapter(out / "", *copy.adapter, base_, {.rslora = adapter_->rslora});
   EXPECT_EQ(first_difference(tensors_of(out / "adapter_model.safetensors"),
@@ -229,11 +229,11 @@ TEST(Adapters, OneAfterAnotherAreMergedInTurn) {
   const std::vector<std::int32_t> ids = some_ids(*base.model, 9);
   const auto f32 = [](const Param&) { return DType::f32; };
   for (const bool dora_first : {false, true}) {
-    const AppliedAdapter a{dora.get(), 1}, b{lora.adapter.get(), 1};
+    const AppliedAdapter a{dora, 1}, b{lora.adapter, 1};
     const std::vector<AppliedAdapter> both = dora_first ? std::vector{a, b} : std::vector{b, a};
     const Checkpoint merged = merge_adapters(base, both, f32, pool);
     GenerateContext context{base.model.get(), &pool, &default_kernels()};
-    context.adapters = both;
+    context.modifiers.adapters = both;
     const std::vector<float> ours = scored(context, ids);
     GenerateContext of_merged{merged.model.get(), &pool, &default_kernels()};
     const std::vector<float> expected = scored(of_merged, ids);
@@ -269,8 +269,8 @@ TEST(NewAdapters, ExpertsAreParameters) {
     const std::vector<std::int32_t> ids = some_ids(*base.model, 7);
     GenerateContext context{base.model.get(), &pool, &default_kernels()};
     const std::vector<float> before = scored(context, ids);
-    const std::vector<AppliedAdapter> applied = {{again.get(), 1}};
-    context.adapters = applied;
+    const std::vector<AppliedAdapter> applied = {{again, 1}};
+    context.modifiers.adapters = applied;
     EXPECT_EQ(scored(context, ids), before) << golden;
   }
 }

@@ -18,11 +18,11 @@
 namespace vitrine::test {
 namespace {
 
-std::vector<float> with_adapter(const Checkpoint& base, const Adapter* adapter) {
+std::vector<float> with_adapter(const Checkpoint& base, std::shared_ptr<const Adapter> adapter) {
   ThreadPool pool(2);
   const std::vector<AppliedAdapter> applied(adapter != nullptr ? 1 : 0, AppliedAdapter{adapter, 1});
   GenerateContext context{base.model.get(), &pool, &default_kernels()};
-  context.adapters = applied;
+  context.modifiers.adapters = applied;
   std::vector<float> logits;
   score(context, {some_ids(*base.model, 30)},
         [&](std::int64_t, const Tensor& rows) { logits.insert(logits.end(), rows.data, rows.data + rows.count()); });
@@ -66,13 +66,13 @@ TEST_P(GgufStateAdapters, DoWhatTheirOriginalsDo) {
   const WritableAdapter made =
       some_adapter(base, GetParam().name == std::string("GraniteWithoutStates") ? std::vector<std::string>{"q", "v"}
                                                                                 : targets_of(base));
-  const std::vector<float> plain = with_adapter(base, nullptr), expected = with_adapter(base, made.adapter.get());
+  const std::vector<float> plain = with_adapter(base, nullptr), expected = with_adapter(base, made.adapter);
   EXPECT_GT(difference(plain, expected), 1e-2F);
   const std::string path = folder / "adapter.gguf";
   write_gguf_adapter(path, *made.adapter, base);
-  EXPECT_LT(difference(with_adapter(base, load_adapter(path, base, pool).get()), expected), 2e-6F);
+  EXPECT_LT(difference(with_adapter(base, load_adapter(path, base, pool)), expected), 2e-6F);
   const Checkpoint gguf = through_gguf(base, DType::f32, folder / "model.gguf");
-  EXPECT_LT(difference(with_adapter(gguf, load_adapter(path, gguf, pool).get()), expected), 1e-5F);
+  EXPECT_LT(difference(with_adapter(gguf, load_adapter(path, gguf, pool)), expected), 1e-5F);
   // that of the folder, for the file
   std::filesystem::create_directories(folder / "peft");
   write_peft_adapter(folder / "peft", *made.adapter, base, {});
@@ -81,7 +81,7 @@ TEST_P(GgufStateAdapters, DoWhatTheirOriginalsDo) {
   } else if (base.family == "qwen3_next") {  // whose in_proj_qkvz is in two matrices
     EXPECT_THROW(load_adapter(folder / "peft", gguf, pool), BadCheckpoint);
   } else {
-    EXPECT_LT(difference(with_adapter(gguf, load_adapter(folder / "peft", gguf, pool).get()), expected), 1e-5F);
+    EXPECT_LT(difference(with_adapter(gguf, load_adapter(folder / "peft", gguf, pool)), expected), 1e-5F);
   }
   // each matrix changes a tensor of the file
   const GgufModelFile model = open_gguf(MappedFile::open(folder / "model.gguf"));

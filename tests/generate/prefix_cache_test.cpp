@@ -114,8 +114,7 @@ TEST(PrefixCache, KeysAreSeparate) {
   KvPool pool(1 << 20, 3);
   PrefixCache prefixes;
   const Ids ids = {1, 2, 3, 4, 5};
-  const Adapter adapter;
-  const std::vector<PrefixKey> keys = {{"", 100}, {"a", 100}, {"", 200}, {"", 100, {{&adapter, 1}}}};
+  const std::vector<PrefixKey> keys = {{"", 100}, {"a", 100}, {"", 200}, {"", 100, {{new_identity(), 1}}}};
   for (const PrefixKey& key : keys) EXPECT_EQ(read(prefixes, pool, ids, key), 0);
   for (const PrefixKey& key : keys) EXPECT_EQ(read(prefixes, pool, ids, key), 5);
 }

@@ -236,9 +236,9 @@ TEST(Speculation, AdaptedSequencesHaveTheSameText) {
   ThreadPool pool(2);
   GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
   const std::vector<AppliedAdapter> applied = {{made.adapter.get(), 0.5}};
-  context.adapters = applied;
+  context.modifiers.adapters = applied;
   std::vector<GenerateRequest> requests = requests_for(*checkpoint.model, 12, 11);
-  for (std::size_t i = 0; i < requests.size(); i += 3) requests[i].adapters.emplace();  // without one
+  for (std::size_t i = 0; i < requests.size(); i += 3) requests[i].modifiers.emplace();  // without one
   Comparison comparison(context, requests);
   comparison.expect_same(0.7, 2);
   comparison.expect_same_with_lookup();

@@ -16,6 +16,7 @@
 #include "model/mixers/experts/sites.h"
 #include "model/mixers/ffn/sites.h"
 #include "ops/attention_sites.h"
+#include "support/controls.h"
 #include "support/data.h"
 #include "support/local_ranks.h"
 #include "support/run.h"
@@ -58,9 +59,13 @@ Written run(const Task& task, DistributedModel* split = nullptr) {
   context.split = split;
   std::vector<AppliedAdapter> adapters;
   if (task.adapter != nullptr) {
-    adapters.push_back({split != nullptr ? &split->part_of(*task.adapter) : task.adapter, 0.5});
+    const std::shared_ptr<const Adapter> own(std::shared_ptr<const void>(), task.adapter);
+    adapters.push_back({split != nullptr ? split->part_of(*task.adapter) : own, 0.5});
   }
-  context.adapters = adapters;
+  std::vector<AppliedControl> controls;
+  const ModelConfig& config = task.model->config();
+  if (!config.encoder && !config.altup) controls.push_back({some_control(config, 0.2f), 0.7});
+  context.modifiers = {adapters, controls};
   const std::vector<std::int32_t> text = task.text(), source = source_of(model);
   Written written;
   score(context, {text, {}, source}, [&](std::int64_t, const Tensor& logits) {

@@ -42,6 +42,32 @@ int status_of(const RequestHead& head, const AccessRules& rules = local()) {
   }
 }
 
+TEST(RequestHead, ThatChangesWhatIsServedNeedsAnAdministratorsKey) {
+  for (const char* path : {"/v1/load_lora_adapter", "/v1/unload_lora_adapter"}) {
+    RequestHead head = post(path);
+    AccessRules rules = local();
+    rules.keys = {"client"};
+    head.authorization = "Bearer client";
+    EXPECT_EQ(status_of(head, rules), 404) << "without administrators there is no such route";
+    rules.admin_keys = {"boss", "deputy"};
+    EXPECT_EQ(status_of(head, rules), 403);
+    head.authorization = "Bearer deputy";
+    EXPECT_EQ(status_of(head, rules), 200);
+    head.authorization = "";
+    EXPECT_EQ(status_of(head, rules), 401);
+    head.api_key = "boss";
+    EXPECT_EQ(status_of(head, rules), 200);
+    head.origin = "http://page.example";
+    EXPECT_EQ(status_of(head, rules), 403) << "not from a page";
+  }
+  AccessRules rules = local();
+  rules.keys = {"client"};
+  rules.admin_keys = {"boss"};
+  RequestHead head = post("/v1/completions");
+  head.authorization = "Bearer boss";
+  EXPECT_EQ(status_of(head, rules), 401) << "it is no client's key";
+}
+
 TEST(RequestHead, Routes) {
   EXPECT_EQ(admit(get("/health"), local()).route->path, "/health");
   EXPECT_EQ(admit(get("/v1/models"), local()).route->path, "/v1/models");

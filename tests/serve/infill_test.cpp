@@ -189,7 +189,7 @@ TEST_F(FillRequests, TheRouteExists) {
   const Route* const route = find_route("/infill");
   ASSERT_NE(route, nullptr);
   EXPECT_TRUE(route->needs_scheduler());
-  EXPECT_TRUE(route->needs_key);
+  EXPECT_EQ(route->access, Access::key);
 }
 
 }  // namespace

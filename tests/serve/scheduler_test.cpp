@@ -364,10 +364,10 @@ TEST_F(Scheduling, VectorsOfEncodersAreComputedBetweenRounds) {
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
     texts.push_back(some_ids(*checkpoint_.model, 5 + static_cast<std::int64_t>(i), i));
-  const auto task = std::make_shared<EncodeTask>(0, texts, EncodeOptions{}, [] {});
-  const auto cancelled = std::make_shared<EncodeTask>(0, texts, EncodeOptions{}, [] {});
+  const auto task = std::make_shared<EncodeTask>(0, texts, std::nullopt, EncodeOptions{}, [] {});
+  const auto cancelled = std::make_shared<EncodeTask>(0, texts, std::nullopt, EncodeOptions{}, [] {});
   const auto wrong =
-      std::make_shared<EncodeTask>(0, std::vector<std::vector<std::int32_t>>{{}}, EncodeOptions{}, [] {});
+      std::make_shared<EncodeTask>(0, std::vector<std::vector<std::int32_t>>{{}}, std::nullopt, EncodeOptions{}, [] {});
   cancelled->cancel();
   scheduler_->submit(running);
   scheduler_->submit(task);

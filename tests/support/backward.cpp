@@ -42,13 +42,14 @@ void ModelGradients::forward_backward(const std::vector<Ids>& sequences, float s
   Tape tape(gradients_);
   Ids ids, targets;
   std::vector<float> counted;
-  const std::vector<AppliedAdapter> applied(o_.adapter != nullptr ? 1 : 0, AppliedAdapter{o_.adapter, 1});
+  const std::shared_ptr<const Adapter> adapter(std::shared_ptr<const void>(), o_.adapter);
+  const std::vector<AppliedAdapter> applied(o_.adapter != nullptr ? 1 : 0, AppliedAdapter{adapter, 1});
   Pass pass{{pool_, *o_.kernels, arena}, {}, {}, o_.taps, o_.kv_types};
   pass.compute = Compute::f32;
   for (const Ids& sequence : sequences) {
     const auto first = static_cast<std::int64_t>(ids.size()), n = static_cast<std::int64_t>(sequence.size());
     pass.segments.push_back({first, n, 0, nullptr});
-    pass.segments.back().adapters = applied;
+    pass.segments.back().modifiers = {applied, o_.controls};
     ids.insert(ids.end(), sequence.begin(), sequence.end());
     targets.insert(targets.end(), sequence.begin() + 1, sequence.end());
     targets.push_back(0);

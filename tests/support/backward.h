@@ -24,6 +24,7 @@ struct BackwardOptions {
   KvTypes kv_types{};
   std::optional<SiteId> begin{};              ///< TrainingRequest::begin
   const Adapter* adapter = nullptr;           ///< In use; its matrices have the gradients, and not the model.
+  AppliedControls controls{};                 ///< In use.
   std::vector<std::int32_t> next_sentence{};  ///< The label of each sequence; empty: that loss is not added.
 };
 

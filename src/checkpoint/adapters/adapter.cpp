@@ -328,15 +328,4 @@ std::shared_ptr<const LoadedAdapter> load_adapter(const std::string& path, const
   return AdapterBinder(file, base, pool).bind();
 }
 
-std::pair<std::string, double> split_adapter(const std::string& text) {
-  const std::size_t at = text.rfind('=');
-  std::error_code error;
-  if (at == text.npos || std::filesystem::exists(text, error)) return {text, 1.0};
-  const auto scale = number_in<double>(std::string_view(text).substr(at + 1));
-  if (!scale || !std::isfinite(*scale)) {
-    throw BadInput("--adapter", "expected PATH or PATH=SCALE, got \"{}\"", text);
-  }
-  return {text.substr(0, at), *scale};
-}
-
 }  // namespace vitrine

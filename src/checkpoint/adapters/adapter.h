@@ -40,7 +40,4 @@ void for_each_matrix(const Adapter& adapter, Visit&& visit) {
 /// The weight of a map: that of the embedding, if the head is tied to it.
 const Param& weight_of(const Model& model, std::string_view name);
 
-/// The path and the scale of PATH or PATH=SCALE, as --adapter takes them. A path may contain =. Throws BadInput.
-std::pair<std::string, double> split_adapter(const std::string& text);
-
 }  // namespace vitrine

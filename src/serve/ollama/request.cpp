@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "serve/modifier_fields.h"
 #include "serve/prompts.h"
 
 namespace vitrine::ollama {
@@ -157,7 +158,7 @@ ModelName read_name(const ServedModel& model, RequestFields& fields) {
   const std::string other =
       has_tag ? name.asked.substr(0, name.asked.size() - kTag.size()) : name.asked + std::string(kTag);
   for (const std::string& known : {name.asked, other}) {
-    if (std::ranges::count(model.names, known) == 0) continue;
+    if (!find_model(model, known)) continue;
     name.own = known;
     return name;
   }

@@ -1,0 +1,36 @@
+// The fields of requests that choose a model, adapters and control vectors.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pass/modifiers.h"
+#include "serve/request_fields.h"
+#include "serve/served_model.h"
+
+namespace vitrine {
+
+/// A name of the server's model, or MODEL:ADAPTER with an adapter of it.
+struct ChosenModel {
+  std::string name;  ///< As the client wrote it; the first one if it wrote none.
+  std::optional<AppliedAdapter> adapter{};
+
+  /// What changes a request that chooses nothing else; none: what changes all requests.
+  std::optional<ModifierList> modifiers(const ServedModel& model) const;
+};
+
+/// Nullopt if there is no such model or adapter.
+std::optional<ChosenModel> find_model(const ServedModel& model, std::string_view name);
+/// All names: those of the model, and its first one with each adapter.
+std::vector<std::string> model_names(const ServedModel& model);
+/// Checks the field `model`. Throws RequestError.
+ChosenModel read_model(const ServedModel& model, RequestFields& fields);
+
+/// Adds what the fields `adapters` and `controls`, `[{"name", "scale"}]` and `[{"name", "scale", "layers"}]`, choose,
+/// in their order. A scale and layers replace those of the server. Returns whether there are such fields. Throws
+/// RequestError.
+bool read_modifiers(const ServedModel& model, RequestFields& fields, std::optional<ModifierList>& modifiers);
+
+}  // namespace vitrine
