@@ -10,7 +10,7 @@ $apt update
 cd packages
 # shellcheck disable=SC2046
 $apt download libfmt-dev libfmt9 nlohmann-json3-dev libtomlplusplus-dev libpcre2-dev libpcre2-8-0 libutf8proc-dev \
-  libutf8proc2 libgtest-dev libgmock-dev
+  libutf8proc2 libgtest-dev libgmock-dev libcurl4-openssl-dev libssl-dev
 cd ..
 for package in packages/*.deb; do dpkg-deb -x "$package" .; done
 rm -r packages lists

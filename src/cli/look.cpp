@@ -97,9 +97,9 @@ Json about_json(const LookCommand& o, const Session& session) {
   const ModelConfig& config = session.checkpoint.model->config();
   const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids());
   const std::string path = is_default ? default_model() : o.first;
-  std::string name = is_default ? "the default model" : last_part(path);
+  std::string name = is_default ? "the default model" : last_part(o.as_given(path));
   for (const std::string& adapter : o.adapters)
-    name += (&adapter == &o.adapters.front() ? " with " : " and ") + last_part(adapter);
+    name += (&adapter == &o.adapters.front() ? " with " : " and ") + last_part(o.as_given(adapter));
   return {{"model", name},
           {"description", session.checkpoint.description},
           {"params", count_params(config)},
