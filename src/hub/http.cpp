@@ -42,6 +42,7 @@ struct HttpClient::Transfer {
   bool has_head = false;  // request.on_head was called
   Clock::time_point last_byte = Clock::now();
   std::exception_ptr error{};
+  char reason[CURL_ERROR_SIZE] = "";  // libcurl's, of a failure
 
   /// Whether the answer is the result, and not the way to another place.
   bool is_answer() const { return !head.is_redirect(); }
@@ -132,6 +133,7 @@ void HttpClient::begin(Transfer& t, const std::string& url) {
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_ERRORBUFFER, t.reason);
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   set(CURLOPT_HEADERFUNCTION, &Transfer::on_field);
   set(CURLOPT_HEADERDATA, &t);
@@ -175,6 +177,12 @@ void HttpClient::cancel_all() {
 std::optional<HttpResult> HttpClient::finish(Transfer& t, int code) {
   HttpResult result{t.id, t.head, "", t.error};
   if (result.error) return result;
+  if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
+    result.error = std::make_exception_ptr(
+        BadInput(shown_url(t.url), "its certificate is not trusted: {} (SSL_CERT_FILE names the file of others)",
+                 t.reason[0] != 0 ? t.reason : ::curl_easy_strerror(static_cast<CURLcode>(code))));
+    return result;
+  }
   if (code != CURLE_OK) {
     result.failure = ::curl_easy_strerror(static_cast<CURLcode>(code));
     return result;

@@ -35,22 +35,30 @@ std::string hash_of(const Slot& slot) {
   return digest.finish();
 }
 
-std::int64_t place_of(std::int64_t size, int slot) { return size + slot * static_cast<std::int64_t>(sizeof(Slot)); }
+/// Opens a file for reading and writing. O_NOFOLLOW: a link in its place could lead out of the cache.
+int open_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0) throw_write_error(path, "cannot write here");
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+  ::close(fd);
+  throw BadInput(path, "expected a regular file");
+}
 
 }  // namespace
 
 PartFile::PartFile(std::string path, std::int64_t size) : path_(std::move(path)), size_(size) {
-  // O_NOFOLLOW: a link in the place of a part could lead out of the cache.
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd_ < 0) throw_write_error(path_, "cannot write here");
-  struct stat status {};
-  ::fstat(fd_, &status);
-  if (!S_ISREG(status.st_mode)) {
-    ::close(fd_);
-    throw BadInput(path_, "expected a regular file");
+  fd_ = open_file(path_);
+  try {
+    record_ = open_file(record_path());
+    read_record();
+  } catch (...) {
+    close();
+    throw;
   }
-  // A part without a record was about to be committed: its hash decides.
-  if (status.st_size == size_ && size_ > 0) present_.add({0, size_});
+}
+
+void PartFile::read_record() {
   std::uint64_t newest = 0;
   for (int slot = 0; slot < 2; ++slot) {
     std::uint64_t sequence = 0;
@@ -59,23 +67,30 @@ PartFile::PartFile(std::string path, std::int64_t size) : path_(std::move(path))
     newest = sequence_ = sequence;
     present_ = ranges;
   }
-  if (sequence_ > 0 || !present_.all().empty()) return;
+  if (sequence_ > 0) return;
   for (int slot = 0; slot < 2; ++slot) record();  // both have their place on the disk before it may be full
 }
 
-PartFile::~PartFile() {
-  if (fd_ >= 0) ::close(fd_);
+PartFile::~PartFile() { close(); }
+
+void PartFile::close() {
+  for (const int fd : {fd_, record_}) {
+    if (fd >= 0) ::close(fd);
+  }
 }
 
 bool PartFile::read_slot(int slot, std::uint64_t& sequence, ByteRanges& ranges) const {
   const auto read = std::make_unique<Slot>();
-  if (::pread(fd_, read.get(), sizeof(Slot), place_of(size_, slot)) != static_cast<ssize_t>(sizeof(Slot))) return false;
+  constexpr auto kSize = static_cast<ssize_t>(sizeof(Slot));
+  if (::pread(record_, read.get(), sizeof(Slot), slot * kSize) != kSize) return false;
   const bool is_record = read->magic == kMagic && read->size == static_cast<std::uint64_t>(size_) &&
                          read->count <= kMaxRanges && hash_of(*read) == std::string_view(read->hash, sizeof read->hash);
   if (!is_record) return false;
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) return false;  // the content may be another one, which is shorter
   sequence = read->sequence;
   for (const ByteRange& range : std::span(read->ranges).first(read->count)) {
-    if (range.begin < 0 || range.end > size_) return false;
+    if (range.begin < 0 || range.end > std::min<std::int64_t>(size_, status.st_size)) return false;
     ranges.add(range);
   }
   return true;
@@ -121,21 +136,24 @@ void PartFile::record() {
   slot->count = present_.all().size();
   std::ranges::copy(present_.all(), slot->ranges);
   std::memcpy(slot->hash, hash_of(*slot).data(), sizeof slot->hash);
-  const std::int64_t place = place_of(size_, static_cast<int>(sequence_ % 2));
-  if (::pwrite(fd_, slot.get(), sizeof(Slot), place) != static_cast<ssize_t>(sizeof(Slot)) || ::fdatasync(fd_) != 0) {
-    throw_write_error(path_, "cannot write to disk");
+  constexpr auto kSize = static_cast<ssize_t>(sizeof(Slot));
+  const auto place = static_cast<off_t>(sequence_ % 2) * kSize;
+  if (::pwrite(record_, slot.get(), sizeof(Slot), place) != kSize || ::fdatasync(record_) != 0) {
+    throw_write_error(record_path(), "cannot write to disk");
   }
 }
 
 void PartFile::commit(const std::string& path) {
-  if (::fdatasync(fd_) != 0 || ::ftruncate(fd_, size_) != 0 || ::fsync(fd_) != 0) {
-    throw_write_error(path_, "cannot write to disk");
-  }
+  if (::fsync(fd_) != 0) throw_write_error(path_, "cannot write to disk");
   if (::rename(path_.c_str(), path.c_str()) != 0) throw_write_error(path, "cannot rename into place");
+  ::unlink(record_path().c_str());
   sync_folder(std::filesystem::path(path).parent_path().string());
 }
 
-void PartFile::remove() { ::unlink(path_.c_str()); }
+void PartFile::remove() {
+  ::unlink(record_path().c_str());
+  ::unlink(path_.c_str());
+}
 
 std::int64_t part_bytes(const std::string& path) {
   struct stat status {};

@@ -62,7 +62,9 @@ std::map<std::string, std::string> refs_of(const fs::path& folder) {
   return refs;
 }
 
-bool is_part(const fs::path& path) { return path.extension() == ".vitrine-part" || path.extension() == ".incomplete"; }
+bool is_part(const fs::path& path) {
+  return path.extension() == ".vitrine-part" || path.extension() == ".ranges" || path.extension() == ".incomplete";
+}
 
 /// The bytes that a blob takes from the disk; a link into the store that repositories share takes none of its own.
 std::int64_t bytes_of(const fs::path& path) {

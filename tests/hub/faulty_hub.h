@@ -14,13 +14,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
-#include "base/temp_folder.h"
 #include "hub/digest.h"
 
 namespace vitrine::test {
@@ -52,13 +52,14 @@ class FaultyHub {
  public:
   static constexpr const char* kCommit = "0123456789abcdef0123456789abcdef01234567";
 
-  FaultyHub() : hub_(listen()), store_(listen()) {
+  /// Files go into `folder`, which is empty.
+  explicit FaultyHub(std::string folder) : folder_(std::move(folder)), hub_(listen()), store_(listen()) {
     hub_thread_ = std::thread([this] { accept_all(hub_, false); });
     store_thread_ = std::thread([this] { accept_all(store_, true); });
     set("HF_ENDPOINT", endpoint());
     set("HF_HUB_CACHE", cache());
     set("HF_TOKEN", "");
-    set("HF_TOKEN_PATH", folder_ / "no-token");
+    set("HF_TOKEN_PATH", folder_ + "/no-token");
     set("HF_HUB_DOWNLOAD_TIMEOUT", "1");
     for (const char* const name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "http_proxy", "all_proxy"}) set(name, "");
   }
@@ -88,8 +89,8 @@ class FaultyHub {
   void add(const std::string& name, std::string content) { files_[name] = std::move(content); }
   std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_of(hub_)); }
   std::string store() const { return "http://localhost:" + std::to_string(port_of(store_)); }
-  std::string cache() const { return folder_ / "cache"; }
-  std::string folder() const { return folder_.path(); }
+  std::string cache() const { return folder_ + "/cache"; }
+  const std::string& folder() const { return folder_; }
   std::string repository() const { return cache() + "/models--o--n"; }
   std::string etag(const std::string& name) const { return hash_of(files_.at(name), is_large(name)); }
 
@@ -224,7 +225,7 @@ class FaultyHub {
     return reply.cut >= reply.body.size();
   }
 
-  TempFolder folder_;
+  std::string folder_;
   std::map<std::string, std::string> files_;
   std::map<std::string, std::optional<std::string>> saved_;  // variables of the environment
   int hub_, store_;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/temp_folder.h"
 #include "faulty_hub.h"
 #include "hub/part_file.h"
 #include "hub/repository.h"
@@ -53,7 +54,8 @@ class Pull : public testing::Test {
     };
   }
 
-  FaultyHub hub_;
+  TempFolder folder_;
+  FaultyHub hub_{folder_.path()};
 };
 
 TEST_F(Pull, LeavesTheCacheOfHuggingfaceHub) {
@@ -404,22 +406,25 @@ TEST(PartFile, TrustsOnlyWhatItsRecordNames) {
   EXPECT_EQ(PartFile(path, 1000).present().total(), 150);
   EXPECT_EQ(PartFile(path, 1000).present().missing(1000, 1000).size(), 3u);
   // A record that was not written as a whole: the one before it counts.
-  std::string file = read_file(path);
-  const std::size_t record = (file.size() - 1000) / 2;
+  const std::string record = read_file(path + ".ranges");
   for (const std::size_t slot : {0, 1}) {
-    std::string broken = file;
-    broken[1000 + slot * record + 20] ^= 1;
-    write_file(path, broken);
+    std::string broken = record;
+    broken[slot * record.size() / 2 + 20] ^= 1;
+    write_file(path + ".ranges", broken);
     const std::int64_t total = PartFile(path, 1000).present().total();
     EXPECT_TRUE(total == 50 || total == 150) << total;
   }
-  write_file(path, std::string(1000 + 2 * record, 'x'));
+  // The record of a content that is gone, and one that is none.
+  write_file(path + ".ranges", record);
+  write_file(path, "short");
+  EXPECT_EQ(PartFile(path, 1000).present().total(), 0);
+  write_file(path + ".ranges", std::string(record.size(), 'x'));
   EXPECT_EQ(PartFile(path, 1000).present().total(), 0);
   PartFile part(path, 1000);
   part.write(0, bytes);
   part.commit(folder / "whole");
   EXPECT_EQ(read_file(folder / "whole"), text);
-  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(folder.entries(), 1);
 }
 
 }  // namespace
