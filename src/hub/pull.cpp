@@ -102,7 +102,7 @@ class Puller {
     std::optional<Plan> kept = copy();
     if (kept && is_commit(name_.revision)) return std::move(*kept);
     try {
-      const HubRepository repository(http_, settings_, name_, kept ? 0 : 6);
+      const HubRepository repository(http_, settings_, name_, kept ? 0 : 3);
       Plan plan;
       plan.commit = is_commit(name_.revision) ? name_.revision : repository.commit();
       plan.all = cache_.has_tree(plan.commit) ? cache_.files(plan.commit) : repository.files(plan.commit);
