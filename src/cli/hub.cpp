@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kBarWidth = 24;
 constexpr std::chrono::seconds kLineEvery{30};
+constexpr std::chrono::milliseconds kFirstBar{500};
 
 /// Replaces the name in an argument, as in NAME=hf:ORG/REPOSITORY=0.5: the name of an adapter and a scale are no part
 /// of it.
@@ -74,6 +75,7 @@ void PullDisplay::show(const HubProgress& p) {
     return;
   }
   if (on_terminal_) {
+    if (now - begun_ < kFirstBar) return;  // no speed is known yet
     if (now - shown_ < std::chrono::milliseconds(100) && p.event != HubProgress::Event::end) return;
     shown_ = now;
     return draw(p);
