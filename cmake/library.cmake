@@ -9,7 +9,7 @@ add_library(vitrine_library STATIC ${objects})
 add_library(vitrine::vitrine ALIAS vitrine_library)
 set_target_properties(vitrine_library PROPERTIES OUTPUT_NAME vitrine EXPORT_NAME vitrine LINKER_LANGUAGE CXX)
 target_compile_features(vitrine_library INTERFACE cxx_std_20)
-target_link_libraries(vitrine_library PRIVATE fmt::fmt Threads::Threads PkgConfig::PCRE2 PkgConfig::UTF8PROC)
+target_link_libraries(vitrine_library PRIVATE fmt::fmt Threads::Threads PkgConfig::PCRE2 PkgConfig::UTF8PROC CURL::libcurl OpenSSL::Crypto)
 target_include_directories(vitrine_library INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
   $<INSTALL_INTERFACE:include>)
 

@@ -18,7 +18,8 @@ PythonTokenizer of_model(const LanguageModel& model) {
 
 PythonTokenizer of_file(const std::string& path, const std::string& pattern) {
   const GilReleased free;
-  const std::shared_ptr<const Tokenizer> opened = watched([path, pattern] { return load_tokenizer(path, {pattern}); });
+  const std::shared_ptr<const Tokenizer> opened =
+      watched([path, pattern] { return open_tokenizer(path, {pattern}, poll_signals); });
   return {opened, opened.get()};
 }
 

@@ -360,7 +360,8 @@ def load(
     allowed_config_keys: Sequence[str] = (),
     allowed_tensors: Sequence[str] = (),
 ) -> Model:
-    """Opens a Hugging Face folder, a GGUF file or a llama2.c file; None: the model that comes with the package.
+    """Opens a Hugging Face folder, a GGUF file, a llama2.c file or a name, ``hf:ORG/NAME[:QUANTIZATION][@REVISION]``,
+    whose files are fetched if the cache lacks them; None: the model that comes with the package.
     ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales. ``controls``: the same of
     control vectors, whose scale may come with the first and the last block: ``{"joy.gguf": (0.5, (2, 9))}``.
     ``allowed_config_keys`` and ``allowed_tensors`` are unknown keys of config.json and tensors to ignore; ``"mtp.*"``

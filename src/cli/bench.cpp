@@ -315,7 +315,8 @@ void add_bench(Command& program) {
   const auto [command, o] =
       new_command<BenchOptions>(program, "bench", "Measure the speed of a model against the limits of this machine");
   command.add_option("MODEL", o->model,
-                     "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)");
+                     "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME (default: the default model)");
+  allow_hub(*o, o->model);
   add_number<std::int64_t>(command, "--prompt", o->prompt,
                            "Tokens per prompt, or per source of an encoder–decoder (default: 256)", 1);
   add_number<std::int64_t>(command, "--generate", o->generate, "Tokens to decode after the prompt (default: 32)", 1);
@@ -329,7 +330,7 @@ void add_bench(Command& program) {
                    "Measure the network instead: latency and bandwidth of every pair of ranks that mpirun or srun has "
                    "started");
   add_peer_timeout(command, o->peer_timeout_s);
-  add_speculation(command, *o, "none");
+  add_speculation(command, *o, *o, "none");
   add_modifiers(command, *o);
   finish_command(
       command, o, run_bench,

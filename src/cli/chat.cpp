@@ -293,19 +293,20 @@ void run_chat(const ChatOptions& o) {
 void add_chat(Command& program) {
   const auto [command, o] = new_command<ChatOptions>(
       program, "chat", "Talk to a model in the format of its chat template, answers being streamed");
-  add_model(command, o->model);
+  add_model(command, *o, o->model);
   add_optional(command, "--system", o->system, "The system prompt");
   add_file(command, "--tools", o->tools, "JSON file with a list of tools, for templates that show them");
   add_file(command, "--messages", o->messages, "Answer the messages of this JSON file (-: stdin) and exit");
   add_file(command, "--session", o->session, "Continue the conversation of this JSON file; save every turn in it");
   add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
+  allow_hub(*o, o->template_path, HubWanted::chat_template);
   add_list(command, "--set", o->variables, "A variable of the template, as NAME=JSON; may be given several times");
   add_now(command, o->now);
   add_choice(command, "--overflow", o->overflow, {"error", "drop-oldest"},
              "If the conversation exceeds the context: report an error, or leave out the oldest exchanges");
   add_state_every(command, *o);
   add_generate_options(command, kInChat, o->answers);
-  add_speculation(command, *o, "lookup");
+  add_speculation(command, *o, *o, "lookup");
   add_modifiers(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "

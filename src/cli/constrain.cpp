@@ -102,6 +102,7 @@ void add_constrain(Command& program) {
   const auto [command, o] = new_command<ConstrainOptions>(
       program, "constrain", "Show what a JSON Schema, a regex, a list of texts or a grammar permits after a text");
   command.add_option("MODEL", o->model, "A model or a tokenizer (default: the default model)")->type_name("");
+  allow_hub(*o, o->model, HubWanted::tokenizer);
   command
       .add_option_function(
           "TEXT", [text = &o->text](const std::string& value) { *text = value; },

@@ -178,6 +178,7 @@ void add_pack(Command& group) {
   command.add_flag("--lines", o->lines, "Every line is a document");
   command.add_option("--target", o->target, "Pack pairs: line n of this file belongs to line n of FILE");
   command.add_option("--target-tokenizer", o->target_tokenizer, "The tokenizer of --target (default: --tokenizer)");
+  allow_hub(*o, o->target_tokenizer, HubWanted::tokenizer);
   command.add_option("--target-lang", o->target_lang,
                      "The language of --target, as in fra_Latn (default: the tokenizer's)");
   add_optional(

@@ -75,7 +75,10 @@ void run_embed(const EmbedOptions& o) {
 void add_embed(Command& program) {
   const auto [command, o] =
       new_command<EmbedOptions>(program, "embed", "Compare token embeddings: cosines, nearest tokens, analogies");
-  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
+  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME")
+      ->required()
+      ->type_name("");
+  allow_hub(*o, o->model);
   command.add_option("WORD", o->words, "Words of one token each, or #ID; + and - between them make an analogy")
       ->required()
       ->type_name("");

@@ -102,6 +102,7 @@ void add_encode(Command& program) {
   const auto [command, o] =
       new_command<EncodeCommandOptions>(program, "encode", "Show a vector for each line of a text: its embedding");
   add_model_and_text(command, *o);
+  o->takes_one_model = [&lines = o->lines] { return lines; };
   command.add_flag("--lines", o->lines, "Read a JSON string, or a list of ids, from each line of stdin");
   add_choice(command, "--pool", o->pool, {"mean", "cls", "max", "last", "pooler"},
              "How rows become one vector: mean, cls, max, last or pooler (default: the model's, else mean)");

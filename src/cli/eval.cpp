@@ -187,7 +187,7 @@ void run_eval(const EvalOptions& o) {
 void add_eval(Command& program) {
   const auto [command, o] =
       new_command<EvalOptions>(program, "eval", "Compute cross-entropy, perplexity and bits per byte over a file");
-  add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
+  add_positionals(command, *o, "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME", "FILE",
                   "A text file, or JSON Lines with conversations (.jsonl); a single positional is FILE");
   add_number<std::int64_t>(command, "--window", o->config.window,
                            "Tokens per window, including BOS (default: the model's context)", 2);
@@ -201,6 +201,9 @@ void add_eval(Command& program) {
                   "With --target: also translate FILE with N beams, and report BLEU, chrF and chrF++", 1, 1024);
   add_score_settings(command, o->settings);
   add_conversation_keys(command, o->conversations);
+  allow_hub(*o, o->conversations.chat_template, HubWanted::chat_template);
+  allow_hub(*o, o->against);
+  o->takes_one_model = [&pairs = o->preference.path] { return !pairs.empty(); };
   add_preference_keys(command, o->preference);
   Option* const against =
       command

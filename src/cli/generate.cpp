@@ -77,7 +77,7 @@ void add_generate(Command& program) {
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   add_model_and_text(command, *o);
   add_generate_options(command, kInGenerate, o->generation);
-  add_speculation(command, *o, "lookup");
+  add_speculation(command, *o, *o, "lookup");
   add_split(command, *o);
   finish_command(command, o, run_generate,
                  "Sampling applies the penalties, DRY, temperature, top-nσ, top-k, typical-p, top-p, min-p and XTC,\n"

@@ -124,6 +124,7 @@ void add_heads(Command& program) {
   const auto [command, o] =
       new_command<HeadsArguments>(program, "heads", "Show what each head attends to, or reads of its state");
   add_model_and_text(command, *o);
+  o->takes_one_model = [&repeated = o->repeated] { return repeated > 0; };
   add_second_input(command, *o);
   add_number<std::int64_t>(command, "--repeated", o->repeated, "Instead of TEXT: N random tokens (--seed), twice", 1,
                            1 << 24);

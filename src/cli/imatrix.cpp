@@ -128,7 +128,7 @@ void run_imatrix(const ImatrixOptions& o) {
 void add_imatrix(Command& program) {
   const auto [command, o] =
       new_command<ImatrixOptions>(program, "imatrix", "Collect an importance matrix for quantize");
-  add_positionals(command, *o, "A Hugging Face folder, a .gguf or a llama2.c .bin", "FILE",
+  add_positionals(command, *o, "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME", "FILE",
                   "A text file; a single positional is FILE");
   command.add_option("--out", o->out, "The .gguf file to write")->required()->type_name("FILE");
   add_number<std::int64_t>(command, "--window", o->window, "Tokens per window, including BOS (default 512)", 1);

@@ -333,6 +333,7 @@ void add_info(Command& program) {
   command
       .add_option("MODEL", o->model, "A checkpoint, a config.json, or a preset of init (default: the default model)")
       ->type_name("");
+  allow_hub(*o, o->model);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 1 << 20);
   add_number<std::int64_t>(command, "--length", o->length,
                            "Tokens per sequence (default: 1024, or the context if shorter)", 1);

@@ -127,6 +127,8 @@ void add_inspect(Command& group) {
       ->type_name("");
   command.add_option("--model", o->model, "The model whose template and tokenizer are used")->type_name("MODEL");
   add_conversation_keys(command, o->keys);
+  allow_hub(*o, o->model, HubWanted::tokenizer);
+  allow_hub(*o, o->keys.chat_template, HubWanted::chat_template);
   finish_command(command, o, run_inspect,
                  "--model or --tokenizer is required. --json: one JSON object per sample.\n"
                  "Example: vitrine data inspect answers.jsonl --tokenizer models/default");

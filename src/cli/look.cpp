@@ -98,11 +98,11 @@ Json about_json(const LookCommand& o, const Session& session) {
   const ModelConfig& config = session.checkpoint.model->config();
   const bool is_default = o.first.empty() || (o.positionals == 1 && !o.has_ids());
   const std::string path = is_default ? default_model() : o.first;
-  std::string name = is_default ? "the default model" : last_part(path);
+  std::string name = is_default ? "the default model" : last_part(o.as_given(path));
   bool is_first = true;
   for (const std::vector<std::string>* const modifiers : {&o.adapters, &o.controls}) {
     for (const std::string& one : *modifiers) {
-      name += (is_first ? " with " : " and ") + last_part(one);
+      name += (is_first ? " with " : " and ") + last_part(o.as_given(one));
       is_first = false;
     }
   }

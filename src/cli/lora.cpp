@@ -279,6 +279,7 @@ void add_new(Command& group) {
   const auto [command, o] =
       new_command<LoraNewOptions>(group, "new", "Write a new adapter, which changes nothing until it is trained");
   command.add_option("MODEL", o->model, "The base model")->required()->type_name("");
+  allow_hub(*o, o->model);
   command.add_option("OUT", o->out, "The PEFT folder, or the .gguf, to write")->required()->type_name("");
   add_number<std::int64_t>(command, "--rank", o->adapter.rank, "Rank of the matrices (default: 8)", 1, 1 << 16);
   add_number<double>(command, "--alpha", o->adapter.alpha,
@@ -294,6 +295,7 @@ void add_new(Command& group) {
 void add_lora_info(Command& group) {
   const auto [command, o] = new_command<LoraInfoOptions>(group, "info", "Show what an adapter consists of");
   command.add_option("ADAPTER", o->adapter, "A PEFT folder or a .gguf")->required()->type_name("");
+  allow_hub(*o, o->adapter);
   finish_command(command, o, run_lora_info, "Example: vitrine lora info adapter/");
 }
 
@@ -305,6 +307,7 @@ void add_merge(Command& group) {
   add_choice(command, "--type", o->type, {"f32", "f16", "bf16", "q8_0", "q4_0"},
              "Type of the weights: f32, f16 or bf16, in a .gguf also q8_0 or q4_0 (default: as stored, bf16 if "
              "they are quantized)");
+  allow_hub(*o, o->paths);
   finish_command(command, o, run_merge,
                  "Prints how far the written model's predictions are from those of the model with the adapters, on a "
                  "text that it samples.\n"
@@ -316,6 +319,8 @@ void add_convert(Command& group) {
   command.add_option("ADAPTER", o->adapter, "A PEFT folder or a .gguf")->required()->type_name("");
   command.add_option("OUT", o->out, "The .gguf, or the PEFT folder, to write")->required()->type_name("");
   command.add_option("--model", o->model, "The base model, in either format")->required()->type_name("");
+  allow_hub(*o, o->adapter);
+  allow_hub(*o, o->model);
   finish_command(command, o, run_convert, "Example: vitrine lora convert adapter/ adapter.gguf --model gpt2/");
 }
 

@@ -60,6 +60,9 @@ void add_common(Command& command, Options& o) {
   add_number<std::uint64_t>(command, "--seed", o.seed, "Random seed (default: drawn; --json reports it)");
   command.add_flag("--json", o.json, "Print one JSON object to stdout and nothing else");
   command.add_option("--tokenizer", o.tokenizer, "Tokenizer file or folder (default: the model's)");
+  allow_hub(o, o.tokenizer, HubWanted::tokenizer);
+  command.add_flag("--offline", o.offline,
+                   "Take models named hf:ORG/NAME from the cache alone, as with HF_HUB_OFFLINE=1");
   command.add_option(
       "--pattern", o.tokenizer_options.pattern,
       "Regex that splits text into words, for tokenizers of tiktoken ranks (default: the published one)");
@@ -88,6 +91,7 @@ void add_positionals(Command& command, Options& o, const std::string& about_mode
   };
   positional("MODEL", o.first, about_model + " (default: the default model)");
   positional(second, o.second, about_second);
+
   command.add_flag("--no-special", o.no_special, "Add no special tokens to the text, and treat none in it as special");
 }
 
@@ -96,7 +100,7 @@ void add_text(Command& command, Options& o, const std::string& about_model) {
 }
 
 void add_model_and_text(Command& command, Options& o) {
-  add_text(command, o, "A Hugging Face folder, a .gguf or a llama2.c .bin");
+  add_text(command, o, "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME");
   add_ids(command, "--ids", o.ids, "Token ids as in 1,2,3, instead of TEXT");
   add_modifiers(command, o);
 }
@@ -105,6 +109,7 @@ void add_adapters(Command& command, Options& o) {
   add_list(command, "--adapter", o.adapters,
            "Change the model by the low-rank adapter PATH, a PEFT folder or a .gguf, or PATH=SCALE; may be given "
            "several times");
+  allow_hub(o, o.adapters);
 }
 
 void add_modifiers(Command& command, Options& o) {
@@ -112,6 +117,7 @@ void add_modifiers(Command& command, Options& o) {
   add_list(command, "--control", o.controls,
            "Add the control vector PATH, a .gguf of llama.cpp, to the stream after each block, or PATH=SCALE, with "
            ":FIRST-LAST only after these blocks; may be given several times");
+  allow_hub(o, o.controls);
 }
 
 void add_pair(Command& command, Options& o) {
@@ -156,9 +162,18 @@ Option* add_choice(Command& command, const std::string& name, std::string& place
   return command.add_option(name, place, about)->choices(choices);
 }
 
-void add_model(Command& command, std::string& path) {
-  command.add_option("MODEL", path, "A Hugging Face folder, a .gguf or a llama2.c .bin (default: the default model)")
+void allow_hub(Options& o, std::string& place, HubWanted wanted) { o.hub_places.push_back({&place, nullptr, wanted}); }
+
+void allow_hub(Options& o, std::vector<std::string>& places, HubWanted wanted) {
+  o.hub_places.push_back({nullptr, &places, wanted});
+}
+
+void add_model(Command& command, Options& o, std::string& path) {
+  command
+      .add_option("MODEL", path,
+                  "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME (default: the default model)")
       ->type_name("");
+  allow_hub(o, path);
 }
 
 Option* add_file(Command& command, const std::string& name, std::string& path, const std::string& about) {

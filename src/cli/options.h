@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "cli/processes.h"
 #include "generate/generator.h"
 #include "generate/open_model.h"
+#include "hub/select.h"
 #include "inspect/objective.h"
 #include "report/model_facts.h"
 
@@ -50,12 +52,32 @@ struct Options {
   std::vector<std::int32_t> labels;
   std::optional<std::int32_t> next_sentence;
 
+  bool offline = false;
+  /// Where the arguments may have names of models on a hub, which are replaced by paths before the command begins.
+  struct HubPlace {
+    std::string* one;
+    std::vector<std::string>* several;
+    HubWanted wanted;
+  };
+  std::vector<HubPlace> hub_places;
+  std::map<std::string, std::string> hub_names;  // what was replaced, by the path
+  std::function<bool()> takes_one_model{};       // whether a single positional is MODEL, as it is with --ids
+  HubWanted first_wanted = HubWanted::model;
+
   Ranks* ranks = nullptr;  // of several processes that share the model
   bool splits_heads = false;
 
   int thread_count() const { return threads > 0 ? threads : default_thread_count(); }
   bool is_first() const { return ranks == nullptr || ranks->is_first(); }
   bool has_ids() const { return !ids.empty(); }
+  bool first_is_model() const {
+    return positionals == 2 || (positionals == 1 && (has_ids() || (takes_one_model && takes_one_model())));
+  }
+  /// A path of a model as the user has named it.
+  std::string as_given(const std::string& path) const {
+    const auto it = hub_names.find(path);
+    return it == hub_names.end() ? path : it->second;
+  }
   bool has_target_ids() const { return !target_ids.empty(); }
 };
 
@@ -113,6 +135,7 @@ void finish_command(Command& command, const std::shared_ptr<Own>& options, Run r
   add_common(command, *options);
   command.footer(footer);
   command.callback([&command, options, run] {
+    fetch_named(*options);
     if constexpr (requires { options->split; }) return run_split(command.get_name(), *options, run);
     if constexpr (!requires { options->peer_timeout_s; }) require_one_process(command.get_name());
     run(*options);
@@ -154,7 +177,12 @@ Option* add_choice(Command& command, const std::string& name, std::string& place
 /// Adds an option whose value is the path of a file.
 Option* add_file(Command& command, const std::string& name, std::string& path, const std::string& about);
 /// Adds [MODEL].
-void add_model(Command& command, std::string& path);
+void add_model(Command& command, Options& options, std::string& path);
+/// Lets the value of an option or positional be a name of a model on a hub.
+void allow_hub(Options& options, std::string& place, HubWanted wanted = HubWanted::model);
+void allow_hub(Options& options, std::vector<std::string>& places, HubWanted wanted = HubWanted::model);
+/// Fetches what the arguments name with hf: (cli/hub.h).
+void fetch_named(Options& options);
 /// Adds --now.
 void add_now(Command& command, std::string& now);
 /// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).

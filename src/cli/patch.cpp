@@ -86,7 +86,7 @@ void run_patch(const PatchArguments& o) {
 void add_patch(Command& program) {
   const auto [command, o] = new_command<PatchArguments>(
       program, "patch", "Run a corrupted prompt with one value of a clean one at a time (activation patching)");
-  add_model(command, o->model);
+  add_model(command, *o, o->model);
   add_optional(command, "--clean", o->clean, "The prompt whose values are used");
   add_ids(command, "--clean-ids", o->clean_ids, "Its token ids as in 1,2,3, instead");
   add_optional(command, "--corrupted", o->corrupted, "The prompt that runs with them, of the same length");

@@ -209,7 +209,10 @@ void run_quantize(const QuantizeOptions& o) {
 
 void add_quantize(Command& program) {
   const auto [command, o] = new_command<QuantizeOptions>(program, "quantize", "Write a model as a GGUF file");
-  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
+  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME")
+      ->required()
+      ->type_name("");
+  allow_hub(*o, o->model);
   command.add_option("OUT", o->out, "The .gguf file to write")->required()->type_name("");
   command
       .add_option("--type", o->type,

@@ -115,6 +115,11 @@ std::vector<std::string> names_of(const ServeOptions& o) {
   fs::path path = fs::path(o.model.empty() ? default_model() : o.model).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   std::error_code error;
+  const std::string given = o.as_given(o.model);
+  if (is_hub_name(given) && fs::is_directory(path, error)) {  // the folder has the name of a commit
+    const std::string repository = parse_hub_name(given).repository;
+    return {repository.substr(repository.find('/') + 1)};
+  }
   return {(fs::is_directory(path, error) ? path.filename() : path.stem()).string()};
 }
 
@@ -244,7 +249,7 @@ void run_serve(const ServeOptions& o) {
 void add_serve(Command& program) {
   const auto [command, o] =
       new_command<ServeOptions>(program, "serve", "Serve a model over HTTP, with OpenAI's interface");
-  add_model(command, o->model);
+  add_model(command, *o, o->model);
   command.add_option("--host", o->host, "The address to listen at (default: 127.0.0.1); others need keys")
       ->type_name("ADDRESS");
   add_number<std::uint16_t>(command, "--port", o->port, "The port to listen at; 0: any free one (default: 8080)");
@@ -258,6 +263,7 @@ void add_serve(Command& program) {
   add_list(command, "--cors", o->origins,
            "Origin of web pages that may use the server, \"*\" for all; may be given several times");
   add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
+  allow_hub(*o, o->template_path, HubWanted::chat_template);
   add_number<std::size_t>(command, "--max-sequences", o->max_sequences, "Sequences that run at a time (default: 32)", 1,
                           4096);
   add_number<std::size_t>(command, "--max-queue", o->max_queue,
@@ -274,7 +280,7 @@ void add_serve(Command& program) {
                            "sequences as long as the context)",
                            0, 1 << 30);
   add_state_every(command, *o);
-  add_speculation(command, *o, "lookup");
+  add_speculation(command, *o, *o, "lookup");
   command.add_flag("--no-prefix-cache", o->no_prefix_cache,
                    "Read every prompt anew, also where it begins as an earlier one of the same key");
   add_number<double>(command, "--round-ms", o->round_ms,

@@ -5,14 +5,15 @@
 
 namespace vitrine::cli {
 
-void add_speculation(Command& command, SpeculationOptions& o, const char* otherwise) {
+void add_speculation(Command& command, Options& options, SpeculationOptions& own, const char* otherwise) {
   add_choice(
-      command, "--speculate", o.speculate, {"lookup", "draft", "none"},
+      command, "--speculate", own.speculate, {"lookup", "draft", "none"},
       fmt::format("Read several tokens in a pass: those that followed the last ones earlier in the text, or those "
                   "of --draft; no result depends on it (default: {}, or draft with --draft)",
                   otherwise));
-  command.add_option("--draft", o.draft, "A smaller model with the same vocabulary, which proposes tokens")
+  command.add_option("--draft", own.draft, "A smaller model with the same vocabulary, which proposes tokens")
       ->type_name("MODEL");
+  allow_hub(options, own.draft);
 }
 
 OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOptions& own, const Session& session,

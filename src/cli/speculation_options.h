@@ -14,8 +14,8 @@ struct SpeculationOptions {
   std::string speculate{};  ///< lookup, draft or none; "": not given.
   std::string draft{};      ///< A model; "": none.
 };
-/// Adds --speculate and --draft. `otherwise`: what is done without them.
-void add_speculation(Command& command, SpeculationOptions& options, const char* otherwise);
+/// Adds --speculate and --draft to the command of `options`. `otherwise`: what is done without them.
+void add_speculation(Command& command, Options& options, SpeculationOptions& own, const char* otherwise);
 
 /// How the sequences of a session are decoded, with the draft model, if there is one.
 class OpenedSpeculation {

@@ -239,6 +239,7 @@ void add_template(Command& program) {
       new_command<TemplateOptions>(program, "template", "Render a conversation with a chat template");
   command.add_option("MODEL", o->model, "A Hugging Face folder, a GGUF file, or a template whose name ends in .jinja")
       ->type_name("");
+  allow_hub(*o, o->model, HubWanted::tokenizer);
   add_file(command, "--messages", o->messages, "JSON file with the messages (-: stdin)");
   add_file(command, "--tools", o->tools, "JSON file with a list of tools");
   add_file(command, "--documents", o->documents, "JSON file with a list of documents");

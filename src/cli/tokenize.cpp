@@ -120,6 +120,8 @@ void add_as_target(Command& command, bool& as_target) {
 void add_tokenize(Command& program) {
   const auto [command, o] = new_command<TokenizeOptions>(program, "tokenize", "Convert text to token ids");
   add_text(command, *o, "A tokenizer file, or a folder that contains one");
+  o->first_wanted = HubWanted::tokenizer;
+  o->takes_one_model = [&lines = o->lines] { return lines; };
   command.add_flag(
       "--lines", o->lines,
       "Read one JSON string, or a list of two as a pair, per line from stdin; print one JSON object per line");
@@ -132,6 +134,7 @@ void add_detokenize(Command& program) {
   const auto [command, o] = new_command<DetokenizeOptions>(program, "detokenize", "Convert token ids to text");
   command.add_option("MODEL", o->first, "A tokenizer file, or a folder that contains one (default: the default model)")
       ->type_name("");
+  allow_hub(*o, o->first, HubWanted::tokenizer);
   command.add_option("ID", o->id_lists, "Token ids, as 1 2 3 or 1,2,3; a first positional that is a number is an ID")
       ->type_name("");
   add_as_target(command, o->as_target);

@@ -6,10 +6,12 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/hub.h"
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "train/local_paths.h"
 
 namespace vitrine::cli {
 namespace {
@@ -39,7 +41,12 @@ void train_on(Ranks& ranks, const TrainCommand& o) {
   TrainConfig config = ranks.together([&] { return read_train_config(o.config); });
   if (o.seed) config.train.seed = *o.seed;
   if (!o.tokenizer.empty()) config.data.tokenizer = o.tokenizer;
-  ranks.together([&] { check_options(o); });
+  ranks.together([&] {
+    check_options(o);
+    const CleanStop guard;
+    PullDisplay display;
+    use_local_paths(config, hub_access(o, display));
+  });
   TrainRun run;
   run.threads = o.thread_count();
   run.resume = o.resume;

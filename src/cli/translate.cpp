@@ -68,7 +68,8 @@ void run_translate(const TranslateOptions& o) {
 void add_translate(Command& program) {
   const auto [command, o] = new_command<TranslateOptions>(
       program, "translate", "Show what an encoder–decoder writes for each line of a text");
-  add_text(command, *o, "A Hugging Face folder");
+  add_text(command, *o, "A Hugging Face folder or hf:ORG/NAME");
+  o->takes_one_model = [&lines = o->lines] { return lines; };
   add_generate_options(command, kInTranslate, o->generation);
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to translate at once (default: 32)", 1, 4096);
   command.add_flag("--lines", o->lines, "Read a JSON string, or a list of ids, from each line of stdin");

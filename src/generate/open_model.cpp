@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/adapters/control.h"
 #include "checkpoint/adapters/modifier_text.h"
+#include "hub/pull.h"
 
 namespace vitrine {
 namespace {
@@ -73,7 +74,20 @@ OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, cons
   return model;
 }
 
-OpenedModel open_model(const std::string& path, const OpenOptions& options, bool wants_tokenizer, ThreadPool& pool) {
+OpenOptions with_local_paths(std::string& path, OpenOptions options) {
+  HubAccess access;
+  access.poll = options.poll;
+  path = local_path(path, HubWanted::model, access);
+  options.tokenizer = local_path(options.tokenizer, HubWanted::tokenizer, access);
+  options.chat_template = local_path(options.chat_template, HubWanted::chat_template, access);
+  for (OpenAdapter& adapter : options.adapters) adapter.path = local_path(adapter.path, HubWanted::model, access);
+  for (OpenControl& control : options.controls) control.path = local_path(control.path, HubWanted::model, access);
+  return options;
+}
+
+OpenedModel open_model(const std::string& given, const OpenOptions& asked, bool wants_tokenizer, ThreadPool& pool) {
+  std::string path = given;
+  const OpenOptions options = with_local_paths(path, asked);
   return open_checkpoint(path, load_checkpoint(path, {options.allowed_config_keys, options.allowed_tensors}), options,
                          wants_tokenizer, pool);
 }

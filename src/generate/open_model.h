@@ -36,9 +36,13 @@ struct OpenedModel {
 OpenAdapter adapter_of(const std::string& text);
 OpenControl control_of(const std::string& text);
 
-/// Opens what a path names. A checkpoint whose own tokenizer is missing or not supported is opened without one. Throws
-/// as load_checkpoint(), load_tokenizer(), add(), and Unsupported for weights that cannot be multiplied as the options
-/// say. `path` names the model in errors.
+/// The files of `path` and of what the options name, as paths: names of models on a hub (hf:ORG/NAME) are fetched, as
+/// far as the cache lacks them. Throws as pull(), and what OpenOptions::poll throws.
+OpenOptions with_local_paths(std::string& path, OpenOptions options);
+
+/// Opens what a path or a name of a model on a hub names. A checkpoint whose own tokenizer is missing or not supported
+/// is opened without one. Throws as with_local_paths(), load_checkpoint(), load_tokenizer(), add(), and Unsupported for
+/// weights that cannot be multiplied as the options say. `path` names the model in errors.
 OpenedModel open_model(const std::string& path, const OpenOptions& options, bool wants_tokenizer, ThreadPool& pool);
 /// The same for a checkpoint that has been loaded.
 OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, const OpenOptions& options,

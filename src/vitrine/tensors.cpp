@@ -87,7 +87,9 @@ LanguageModel LanguageModel::from_tensors(const std::string& config_json, const 
   Checkpoint checkpoint = bind_hugging_face(config, stored_tensors(tensors, std::move(owner)), "config",
                                             {options.allowed_config_keys, options.allowed_tensors});
   checkpoint.description = checkpoint.family + ", tensors in memory";
-  return LanguageModel(std::make_shared<const State>(kInMemory, std::move(checkpoint), options));
+  std::string none;  // the model has no path
+  return LanguageModel(
+      std::make_shared<const State>(kInMemory, std::move(checkpoint), with_local_paths(none, options)));
 }
 
 std::vector<StateTensor> LanguageModel::state() const {

@@ -1,5 +1,6 @@
 // Training through the library's interface.
 #include "base/version.h"
+#include "train/local_paths.h"
 #include "train/trainer.h"
 #include "vitrine/opened_model.h"
 
@@ -36,6 +37,9 @@ namespace {
 TrainConfig with_options(TrainConfig config, const TrainOptions& options) {
   if (options.seed) config.train.seed = *options.seed;
   if (!options.tokenizer.empty()) config.data.tokenizer = options.tokenizer;
+  HubAccess access;
+  access.poll = options.poll;
+  use_local_paths(config, access);
   return config;
 }
 

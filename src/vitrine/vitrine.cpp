@@ -6,6 +6,7 @@
 #include "generate/fim_prompt.h"
 #include "generate/make_request.h"
 #include "generate/score.h"
+#include "hub/pull.h"
 #include "report/model_facts.h"
 #include "report/results.h"
 #include "vitrine/opened_model.h"
@@ -13,9 +14,18 @@
 
 namespace vitrine {
 
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, const TokenizerOptions& options,
+                                                const std::function<void()>& poll) {
+  HubAccess access;
+  access.poll = poll;
+  return load_tokenizer(local_path(path, HubWanted::tokenizer, access), options);
+}
+
 LanguageModel::LanguageModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-LanguageModel LanguageModel::open(const std::string& path, const OpenOptions& options) {
+LanguageModel LanguageModel::open(const std::string& given, const OpenOptions& asked) {
+  std::string path = given;
+  const OpenOptions options = with_local_paths(path, asked);
   Checkpoint checkpoint = load_checkpoint(path, {options.allowed_config_keys, options.allowed_tensors});
   return LanguageModel(std::make_shared<const State>(path, std::move(checkpoint), options));
 }

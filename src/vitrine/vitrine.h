@@ -51,6 +51,12 @@ struct Chat {
 /// In a conversation, special tokens are recognized only where the template wrote them, and none are added.
 using Prompt = std::variant<std::string, std::vector<std::int32_t>, Chat>;
 
+/// Opens a tokenizer: a file, or a folder that contains one, or that of a model on a hub (hf:ORG/NAME), of which no
+/// weights are fetched unless they are in the same file. `poll` is called as OpenOptions::poll. Throws as
+/// load_tokenizer(), and as LanguageModel::open().
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path, const TokenizerOptions& options = {},
+                                                const std::function<void()>& poll = {});
+
 struct SessionOptions {
   std::int64_t capacity = 0;  ///< Maximum length of the sequence in tokens; 0: the model's context.
   Watch watch{};
@@ -141,9 +147,11 @@ class TextStepper;
 class LanguageModel {
  public:
   /// Opens a Hugging Face folder, a GGUF file or a llama2.c file, and its tokenizer. The format is detected from the
-  /// content. Throws BadInput if the path does not exist, BadCheckpoint for a broken file and for an adapter that does
-  /// not fit the model, Unsupported for a model or an adapter that vitrine does not implement. A checkpoint without a
-  /// tokenizer can be opened; its prompts must be ids.
+  /// content. `path`, and the paths in the options, may be names of models on a hub, `hf:ORG/NAME[:QUANTIZATION]
+  /// [@REVISION]`: what huggingface_hub's cache lacks of them is fetched first. Throws BadInput if the path does not
+  /// exist, BadCheckpoint for a broken file and for an adapter that does not fit the model, Unsupported for a model or
+  /// an adapter that vitrine does not implement. A checkpoint without a tokenizer can be opened; its prompts must be
+  /// ids.
   static LanguageModel open(const std::string& path, const OpenOptions& options = {});
 
   /// A model of tensors in memory, with the names and shapes that a Hugging Face folder with this config.json has. They

@@ -1,0 +1,42 @@
+// From the name of a model on a hub to its files on this machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hub/access.h"
+#include "hub/name.h"
+#include "hub/select.h"
+
+namespace vitrine {
+
+/// A file that a name means.
+struct PulledFile {
+  std::string name;  ///< Its path in the repository.
+  std::int64_t bytes = 0;
+  bool cached = false;  ///< It was in the cache before.
+};
+
+/// What a name means, and how much of it came over the network.
+struct PullResult {
+  std::string name;  ///< As HubName::text().
+  std::string commit;
+  std::string path;  ///< What a command opens: a folder of the cache, or a file in it.
+  std::int64_t bytes = 0, fetched_bytes = 0;
+  std::int64_t resumed_bytes = 0;  ///< Of parts that an earlier pull has left.
+  std::vector<PulledFile> files;
+};
+
+/// Fetches what the cache lacks of the files that a name means, or with `is_dry` only says what that is. Where the hub
+/// is and where the cache is, HubSettings says. If the hub cannot be reached, a complete copy in the cache is enough.
+///
+/// Throws BadInput for what the hub or the cache does not have and for what is not allowed, Unsupported for weights in
+/// pickles alone, BadCheckpoint for content whose size or hash is wrong, which is not kept, OutOfCapacity for a disk
+/// that is full, HubUnreachable; and what the functions of `access` throw.
+PullResult pull(const HubName& name, HubWanted wanted, const HubAccess& access, bool is_dry = false);
+
+/// The path of what is opened: of a name that begins with hf:, after a pull; any other text as it is.
+std::string local_path(const std::string& given, HubWanted wanted, const HubAccess& access);
+
+}  // namespace vitrine

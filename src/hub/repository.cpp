@@ -1,0 +1,204 @@
+#include "hub/repository.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "hub/digest.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t kMaxAnswer = std::size_t{32} << 20, kMaxPages = 10000;
+
+/// The URL of the next page, as `Link: <URL>; rel="next"` names it; "" if there is none.
+std::string next_page(const HttpHead& head) {
+  const std::string* const link = head.find("link");
+  if (link == nullptr) return "";
+  for (std::string_view part : split(*link, ',')) {
+    const std::size_t begin = part.find('<'), end = part.find('>');
+    if (begin == part.npos || end == part.npos || end < begin || part.find("rel=\"next\"", end) == part.npos) continue;
+    return redirected(head.url, std::string(part.substr(begin + 1, end - begin - 1)));
+  }
+  return "";
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+std::int64_t size_at(const Json& object, const std::string& where) {
+  const auto it = object.find("size");
+  if (it == object.end() || !it->is_number_unsigned() || it->get<std::uint64_t>() > std::uint64_t{1} << 50) {
+    throw BadInput(where, "expected a size");
+  }
+  return it->get<std::int64_t>();
+}
+
+RemoteFile file_of(const Json& row, const std::string& where) {
+  RemoteFile file;
+  file.path = text_at(row, "path");
+  check_path_inside(file.path, where);
+  const std::string place = where + ", " + file.path;
+  file.size = size_at(row, place);
+  file.blob_id = text_at(row, "oid");
+  check_hexadecimal(file.blob_id, 40, place + ": oid");
+  if (const auto lfs = row.find("lfs"); lfs != row.end() && lfs->is_object()) {
+    file.sha256 = text_at(*lfs, "oid");
+    check_hexadecimal(*file.sha256, 64, place + ": lfs.oid");
+    file.size = size_at(*lfs, place);
+  }
+  return file;
+}
+
+/// An etag without quotes and without the mark of a weak one.
+std::string plain_etag(std::string_view etag) {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') etag = etag.substr(1, etag.size() - 2);
+  return std::string(etag);
+}
+
+}  // namespace
+
+std::string HubRepository::url(const std::string& commit, const std::string& path) const {
+  return settings_.endpoint + "/" + name_.repository + "/resolve/" + commit + "/" + url_escaped(path, true);
+}
+
+void HubRepository::refuse(const HttpResult& result, const std::string& what) const {
+  if (result.error) std::rethrow_exception(result.error);
+  const std::string where = name_.text();
+  const std::string page = settings_.endpoint + "/" + name_.repository;
+  if (!result.failure.empty()) {
+    throw HubUnreachable(where, "cannot fetch {} from {}: {}", what, settings_.endpoint, result.failure);
+  }
+  const std::string* const field = result.head.find("x-error-code");
+  const std::string code = field == nullptr ? "" : *field;
+  const int status = result.head.status;
+  const bool has_token = !settings_.token.empty();
+  if (code == "GatedRepo") {
+    throw BadInput(where, "access is restricted: accept the terms at {}{}", page,
+                   has_token ? ", with the account of the token" : ", then set HF_TOKEN to a token of your account");
+  }
+  if (code == "RevisionNotFound") throw BadInput(where, "{} has no revision \"{}\"", page, name_.revision);
+  if (code == "EntryNotFound") throw BadInput(where, "{} has no {}", page, what);
+  if (code == "RepoNotFound" || (code.empty() && status == 404)) {
+    throw BadInput(where, "there is no {}, or it is private: check the name, or set HF_TOKEN to {}", page,
+                   has_token ? "the token of an account that may read it" : "a token of an account that may read it");
+  }
+  if (status == 401 && !has_token) throw BadInput(where, "{} needs a token: set HF_TOKEN", page);
+  if (status == 401) throw BadInput(where, "{} does not accept the token: it is wrong or has expired (HF_TOKEN)", page);
+  if (status == 403) throw BadInput(where, "access is refused: the terms must be accepted at {}", page);
+  const std::string* const after = result.head.find("retry-after");
+  throw HubUnreachable(where, "cannot fetch {}: {} answers with status {}{}", what, shown_url(result.head.url), status,
+                       after == nullptr ? "" : ", Retry-After: " + *after);
+}
+
+HttpResult HubRepository::ask(HttpRequest request, const std::string& what, std::string* body, std::size_t most) const {
+  bool takes = false;
+  request.on_head = [&](const HttpHead& head) { takes = head.status == 200; };
+  request.on_body = [&](std::span<const std::byte> bytes) {
+    if (!takes || body == nullptr) return;
+    if (body->size() + bytes.size() > most)
+      throw BadInput(name_.text(), "{}: expected at most {} bytes, got more", what, most);
+    body->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  for (int failures = 0;; ++failures) {
+    if (body != nullptr) body->clear();
+    HttpResult result = http_.perform(request);
+    const bool is_link = request.stops_at_other_host && result.head.is_redirect();
+    if (!result.error && result.failure.empty() && (result.head.status == 200 || is_link)) return result;
+    const auto delay = retry_delay(result, failures);
+    if (!delay || failures >= most_retries_) refuse(result, what);
+    http_.sleep(*delay);
+  }
+}
+
+std::string HubRepository::commit() const {
+  std::string body;
+  const std::string url =
+      settings_.endpoint + "/api/models/" + name_.repository + "/revision/" + url_escaped(name_.revision, false);
+  ask({url}, "the revision", &body, kMaxAnswer);
+  const Json json = parse_json(body, shown_url(url));
+  std::string sha = json.is_object() ? text_at(json, "sha") : "";
+  check_hexadecimal(sha, 40, shown_url(url) + ": sha");
+  return sha;
+}
+
+std::vector<RemoteFile> HubRepository::files(const std::string& commit) const {
+  std::vector<RemoteFile> files;
+  std::set<std::string> seen;
+  std::string url = settings_.endpoint + "/api/models/" + name_.repository + "/tree/" + commit + "?recursive=true";
+  for (std::size_t page = 0; !url.empty(); ++page) {
+    const std::string where = shown_url(url);
+    if (page == kMaxPages) throw BadInput(where, "expected at most {} pages", kMaxPages);
+    std::string body;
+    const HttpResult result = ask({url}, "the list of files", &body, kMaxAnswer);
+    const Json rows = parse_json(body, where);
+    if (!rows.is_array()) throw BadInput(where, "expected a list of files");
+    for (const Json& row : rows) {
+      if (!row.is_object()) throw BadInput(where, "expected a list of files");
+      if (text_at(row, "type") != "file") continue;
+      files.push_back(file_of(row, where));
+      if (!seen.insert(files.back().path).second) throw BadInput(where, "{} appears twice", files.back().path);
+    }
+    url = next_page(result.head);
+    if (!url.empty() && !http_.is_endpoint(url)) {
+      throw BadInput(where, "refused the next page at another host, {}", shown_url(url));
+    }
+  }
+  return files;
+}
+
+void HubRepository::check_head(const HttpHead& head, const std::string& commit, const RemoteFile& file) const {
+  if (!http_.is_endpoint(head.url)) return;  // other hosts have etags of their own
+  const std::string where = name_.text() + ", " + file.path;
+  if (const std::string* const given = head.find("x-repo-commit")) {
+    check_hexadecimal(*given, 40, where + ": X-Repo-Commit");
+    if (*given != commit) throw BadInput(where, "expected the file of commit {}, got that of {}", commit, *given);
+  }
+  const std::string* const linked = head.find("x-linked-etag");
+  const std::string* const etag = linked != nullptr ? linked : head.find("etag");
+  if (etag != nullptr) {
+    const std::string plain = plain_etag(*etag);
+    check_hexadecimal(plain, 0, where + ": ETag");
+    if (plain != file.etag()) throw BadInput(where, "expected the etag {}, got {}", file.etag(), plain);
+  }
+  if (const std::string* const size = head.find("x-linked-size"); size != nullptr) {
+    if (number_in<std::int64_t>(*size) != file.size) {
+      throw BadInput(where, "expected {} bytes, got {} (X-Linked-Size)", file.size, *size);
+    }
+  }
+}
+
+std::string HubRepository::link(const std::string& commit, const RemoteFile& file) const {
+  HttpRequest request{url(commit, file.path)};
+  request.only_head = true;
+  request.stops_at_other_host = true;
+  const HttpResult result = ask(std::move(request), file.path, nullptr, 0);
+  check_head(result.head, commit, file);
+  if (!result.head.is_redirect()) return result.head.url;
+  const std::string* const location = result.head.find("location");
+  if (location == nullptr) throw BadInput(name_.text(), "{}: expected the place of a redirect", file.path);
+  return *location;
+}
+
+std::string HubRepository::read(const std::string& commit, const RemoteFile& file) const {
+  std::string body;
+  const HttpResult result = ask({url(commit, file.path)}, file.path, &body, kMaxAnswer);
+  check_head(result.head, commit, file);
+  Digest digest = Digest::of_etag(file.etag(), file.size);
+  digest.update(std::as_bytes(std::span(body)));
+  const std::string hash = digest.finish();
+  if (hash != file.etag()) {
+    throw BadCheckpoint(name_.text(), "{}: expected content with the hash {}, got {} bytes with {}", file.path,
+                        file.etag(), body.size(), hash);
+  }
+  return body;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,186 @@
+// vitrine pull and models, and names of models on a hub in place of paths.
+#include "cli/program.h"
+#include "hub/faulty_hub.h"
+
+namespace vitrine::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Hub : public testing::Test {
+ protected:
+  /// Adds the files of a folder to the repository o/n.
+  void add(const std::string& folder) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) {
+        hub_.add(entry.path().lexically_relative(folder).string(), read_file(entry.path().string()));
+      }
+    }
+  }
+  static std::string default_model() { return VITRINE_SOURCE_DIR "/models/default"; }
+  static std::string noise(std::size_t size) {
+    std::mt19937_64 random(size);
+    std::string text(size, '\0');
+    for (std::size_t i = 0; i + 8 <= size; i += 8) {
+      const std::uint64_t number = random();
+      std::memcpy(text.data() + i, &number, 8);
+    }
+    return text;
+  }
+
+  /// What a command prints that may fetch something, which it reports on stderr.
+  static std::string fetching(const Arguments& arguments) {
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  }
+  static Json fetching_json(Arguments arguments) {
+    arguments.push_back("--json");
+    return Json::parse(fetching(arguments), nullptr, false);
+  }
+
+  TempFolder folder_;
+  FaultyHub hub_{folder_ / "hub"};
+};
+
+TEST_F(Hub, CommandsOnANameDoWhatTheyDoOnTheFiles) {
+  add(default_model());
+  for (const Arguments& command :
+       std::vector<Arguments>{{"generate", "", "Once upon", "--max-tokens", "8", "--seed", "1"},
+                              {"tokenize", "", "Once upon"},
+                              {"predict", "", "Once upon"},
+                              {"logits", "", "--ids", "1,2,3"},
+                              {"generate", default_model(), "Once", "--tokenizer", "", "--seed", "2"},
+                              {"template", "", "--messages", "-"}}) {
+    Arguments named = command, plain = command;
+    std::ranges::replace(named, "", "hf:o/n");
+    std::ranges::replace(plain, "", default_model());
+    const Launch launch{.input = R"([{"role": "user", "content": "hi"}])"};
+    const Outcome ours = run_program(named, launch), theirs = run_program(plain, launch);
+    EXPECT_EQ(ours.status, theirs.status) << command[0] << ": " << ours.err;
+    EXPECT_EQ(ours.out, theirs.out) << command[0];
+  }
+  Json info = json_of({"info", "hf:o/n", "--offline"}), local = json_of({"info", default_model()});
+  for (Json* const object : {&info, &local}) {
+    object->erase("name");
+    object->erase("path");
+  }
+  EXPECT_EQ(info, local);
+}
+
+TEST_F(Hub, TokenizeFetchesNoWeights) {
+  add(default_model());
+  EXPECT_EQ(fetching({"tokenize", "hf:o/n", "Once"}), output_of({"tokenize", default_model(), "Once"}));
+  EXPECT_EQ(hub_.count("model.safetensors", "HEAD") + hub_.count("model.safetensors"), 0);
+  expect_error({"generate", "hf:o/n", "Once", "--offline"}, {"offline", "model.safetensors"});
+}
+
+TEST_F(Hub, AdaptersAreFetchedWithTheirScale) {
+  output_of({"lora", "new", default_model(), folder_ / "adapter", "--seed", "1"});
+  add(folder_ / "adapter");
+  const Arguments run = {"generate", default_model(), "Once", "--max-tokens", "4", "--seed", "1", "--adapter"};
+  const auto with = [&](const std::string& adapter) {
+    Arguments all = run;
+    all.push_back(adapter);
+    return fetching(all);
+  };
+  EXPECT_EQ(with("hf:o/n=0.5"), with(folder_ / "adapter=0.5"));
+  EXPECT_EQ(with("hf:o/n"), with(folder_ / "adapter"));
+}
+
+TEST_F(Hub, PullSaysWhatItHasDone) {
+  hub_.add("a.Q8_0.gguf", noise(3000));
+  hub_.add("a.Q4_0.gguf", noise(2000));
+  const Json dry = json_of({"pull", "hf:o/n", "--dry-run"});
+  EXPECT_EQ(dry["files"], Json::parse(R"([{"name": "a.Q4_0.gguf", "bytes": 2000, "cached": false}])"));
+  EXPECT_FALSE(fs::exists(hub_.cache()));
+  const Json first = fetching_json({"pull", "hf:o/n:q8_0", "--jobs", "2"});
+  EXPECT_EQ(first["name"], "hf:o/n:q8_0");
+  EXPECT_EQ(first["commit"], FaultyHub::kCommit);
+  EXPECT_EQ(first["fetched_bytes"], 3000);
+  EXPECT_EQ(first["bytes"], 3000);
+  EXPECT_EQ(read_file(first["path"]), noise(3000));
+  const Json again = json_of({"pull", "hf:o/n:Q8_0"});
+  EXPECT_EQ(again["fetched_bytes"], 0);
+  EXPECT_EQ(again["files"][0]["cached"], true);
+  const Outcome lines = run_program({"pull", "hf:o/n"});
+  EXPECT_EQ(lines.err, "vitrine: fetching a.Q4_0.gguf (2 kB)\nvitrine: fetched a.Q4_0.gguf in 0 s\n");
+  expect_error({"pull", "hf:o/n:Q5_K_M"}, {"Q5_K_M", "a.Q4_0.gguf, a.Q8_0.gguf"});
+  expect_error({"pull", "o/n"}, {"hf:ORG/NAME"});
+  expect_usage_error({"pull"});
+}
+
+TEST_F(Hub, ModelsAreListedAndDeleted) {
+  hub_.add("a.gguf", noise(3000));
+  EXPECT_THAT(output_of({"models"}), HasSubstr("no models"));
+  fetching({"pull", "hf:o/n"});
+  const Json list = json_of({"models"});
+  EXPECT_EQ(list["cache"], hub_.cache());
+  EXPECT_EQ(list["models"][0]["name"], "o/n");
+  EXPECT_EQ(list["models"][0]["bytes"], 3000);
+  EXPECT_EQ(list["models"][0]["revisions"][0]["refs"], Json::array({"main"}));
+  expect_usage_error({"models", "--delete", "o/n"}, {"--yes"});
+  expect_error({"models", "--delete", "o/m", "--yes"}, {"did you mean o/n"});
+  EXPECT_THAT(output_of({"models", "--delete", "hf:o/n", "--yes"}), HasSubstr("3 kB"));
+  EXPECT_TRUE(json_of({"models"})["models"].empty());
+}
+
+TEST_F(Hub, APullThatIsKilledGoesOn) {
+  constexpr std::size_t kSize = std::size_t{64} << 20;
+  const std::string content = noise(kSize);
+  hub_.add("config.json", "{}");
+  hub_.add("model.safetensors", content);
+  hub_.rate = std::int64_t{8} << 20;  // two seconds in all
+  std::mt19937 random(1);
+  for (int i = 0; i < 6; ++i) {
+    Program program({"pull", "hf:o/n"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 200));
+    program.send(SIGKILL);
+    EXPECT_EQ(program.finish().signal, SIGKILL);
+  }
+  EXPECT_GT(json_of({"models"})["models"][0]["part_bytes"], 0);
+  const Json result = fetching_json({"pull", "hf:o/n"});
+  EXPECT_EQ(read_file(result["path"].get<std::string>() + "/model.safetensors"), content);
+  EXPECT_GT(result["resumed_bytes"], static_cast<std::int64_t>(kSize / 8));
+  EXPECT_LE(static_cast<double>(hub_.sent()), 1.25 * static_cast<double>(kSize));
+}
+
+TEST_F(Hub, CtrlCLeavesThePart) {
+  hub_.add("config.json", "{}");
+  hub_.add("model.safetensors", noise(16 << 20));
+  hub_.rate = 1 << 20;
+  Program program({"generate", "hf:o/n", "Once"});
+  program.wait_until([&] { return hub_.sent() > 1 << 20; });
+  program.send(SIGINT);
+  const Outcome outcome = program.finish();
+  EXPECT_EQ(outcome.status, 130);
+  EXPECT_THAT(outcome.err, HasSubstr("interrupted"));
+  EXPECT_GT(json_of({"models"})["models"][0]["part_bytes"], 1 << 19);
+}
+
+TEST_F(Hub, AFullDiskLeavesThePart) {
+  hub_.add("config.json", "{}");
+  hub_.add("model.safetensors", noise(4 << 20));
+  Launch launch;
+  launch.largest_file = 3 << 20;  // as a quota: writing fails
+  const Outcome outcome = run_program({"pull", "hf:o/n"}, launch);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("File too large"));
+  EXPECT_TRUE(fs::exists(hub_.repository() + "/blobs/" + hub_.etag("model.safetensors") + ".vitrine-part"));
+  EXPECT_FALSE(fs::exists(hub_.repository() + "/blobs/" + hub_.etag("model.safetensors")));
+  EXPECT_EQ(fetching_json({"pull", "hf:o/n"})["bytes"], (4 << 20) + 2);
+}
+
+TEST_F(Hub, ErrorsAreOneLineAndNameTheWayOut) {
+  add(default_model());
+  hub_.set("HF_TOKEN", "hf_secret");
+  hub_.change = [](const HubRequest&, HubReply& reply) { reply = {403, {{"X-Error-Code", "GatedRepo"}}}; };
+  expect_error({"generate", "hf:o/n", "Once"}, {"accept the terms at " + hub_.endpoint() + "/o/n"});
+  expect_error({"tokenize", "hf:o/../n", "Once"}, {"hf:ORG/NAME"});
+  expect_error({"generate", "hf:o/other", "Once", "--offline"}, {"offline"});
+  EXPECT_FALSE(fs::exists(hub_.repository()));
+}
+
+}  // namespace
+}  // namespace vitrine::test
