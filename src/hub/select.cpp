@@ -39,14 +39,15 @@ bool matches_any(std::string_view text, std::initializer_list<std::string_view> 
 
 bool is_of_tokenizer(std::string_view path) {
   return matches_any(path, {"tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt",
-                            "*.model", "*.spm", "*.tiktoken", "chat_template*"});
+                            "*.model", "*.spm", "*.tiktoken", "chat_template*", "additional_chat_templates/*"});
 }
 
 /// Everything that a folder needs except its weights.
 bool is_of_folder(std::string_view path) {
   return is_of_tokenizer(path) ||
          matches_any(path, {"config.json", "generation_config.json", "modules.json", "sentence_bert_config.json",
-                            "*_Pooling/config.json", "*_Dense/*", "quantize_config.json", "adapter_config.json"});
+                            "config_sentence_transformers.json", "*_Pooling/config.json", "*_Dense/*",
+                            "quantize_config.json", "adapter_config.json"});
 }
 
 std::string upper(std::string_view text) {

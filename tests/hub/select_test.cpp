@@ -21,24 +21,38 @@ std::string refused(const std::string& name, const std::vector<std::string>& pat
   return message_of<Error>([&] { select(name, paths, wanted, index); });
 }
 
-const std::vector<std::string> kFolder = {".gitattributes",      "README.md",
-                                          "config.json",         "generation_config.json",
-                                          "model.safetensors",   "pytorch_model.bin",
-                                          "tokenizer.json",      "tokenizer_config.json",
-                                          "vocab.json",          "merges.txt",
-                                          "spiece.model",        "1_Pooling/config.json",
-                                          "2_Dense/config.json", "2_Dense/model.safetensors",
-                                          "modules.json",        "onnx/model.onnx",
-                                          "onnx/tokenizer.json", "chat_template.jinja",
-                                          "flax_model.msgpack",  "model.Q8_0.gguf"};
+const std::vector<std::string> kFolder = {".gitattributes",
+                                          "README.md",
+                                          "config.json",
+                                          "generation_config.json",
+                                          "model.safetensors",
+                                          "pytorch_model.bin",
+                                          "tokenizer.json",
+                                          "tokenizer_config.json",
+                                          "vocab.json",
+                                          "merges.txt",
+                                          "spiece.model",
+                                          "1_Pooling/config.json",
+                                          "2_Dense/config.json",
+                                          "2_Dense/model.safetensors",
+                                          "modules.json",
+                                          "onnx/model.onnx",
+                                          "onnx/tokenizer.json",
+                                          "chat_template.jinja",
+                                          "flax_model.msgpack",
+                                          "model.Q8_0.gguf",
+                                          "config_sentence_transformers.json",
+                                          "additional_chat_templates/rag.jinja"};
 
 TEST(HubSelect, AFolderHasWhatVitrineReads) {
   const HubSelection folder = select("hf:o/n", kFolder);
   EXPECT_EQ(folder.opened, "");
-  EXPECT_THAT(folder.files, UnorderedElementsAre("config.json", "generation_config.json", "model.safetensors",
-                                                 "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
-                                                 "spiece.model", "1_Pooling/config.json", "2_Dense/config.json",
-                                                 "2_Dense/model.safetensors", "modules.json", "chat_template.jinja"));
+  EXPECT_THAT(
+      folder.files,
+      UnorderedElementsAre("config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                           "tokenizer_config.json", "vocab.json", "merges.txt", "spiece.model", "1_Pooling/config.json",
+                           "2_Dense/config.json", "2_Dense/model.safetensors", "modules.json", "chat_template.jinja",
+                           "config_sentence_transformers.json", "additional_chat_templates/rag.jinja"));
   EXPECT_THAT(select("hf:o/n:Q8_0", kFolder).files, ElementsAre("model.Q8_0.gguf"));
   EXPECT_EQ(select("hf:o/n:Q8_0", kFolder).opened, "model.Q8_0.gguf");
 }
