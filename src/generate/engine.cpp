@@ -108,9 +108,11 @@ EngineStep Engine::step(std::int64_t budget) {
   step.prompt_tokens = feed.n_rows() - step.decoded_tokens;
   const auto start = std::chrono::steady_clock::now();
   if (!feed.fed.empty()) step.speculation = forward(feed, pass);
-  if (context_.speculation != nullptr && first_reading == feed.fed.size()) {
+  if (context_.speculation != nullptr) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    context_.speculation->costs.measure(feed.n_rows(), seconds.count());
+    RowCosts& costs = context_.speculation->costs;
+    if (first_reading == feed.fed.size()) costs.measure(feed.n_rows(), seconds.count());
+    if (first_reading == 0) costs.measure_prompt(feed.n_rows(), seconds.count());
   }
   step.decoded_tokens -= step.speculation.drafted - step.speculation.accepted;
 

@@ -138,9 +138,9 @@ class Engine {
 
   /// Runs one forward: the next token of every sequence whose prompt has been read, then chunks of prompts, in turn
   /// from step to step, until there are `budget` rows. There is at least one row. If there is no prompt to read and the
-  /// context has a Speculation, sequences also read proposed ids, to which the budget does not apply. If the values of a
-  /// sequence are not finite, or no token can be drawn from its logits, only that sequence fails, as does one whose keys
-  /// and values do not fit in the memory even without the others (OutOfCapacity). If the whole forward fails
+  /// context has a Speculation, sequences also read proposed ids, to which the budget does not apply. If the values of
+  /// a sequence are not finite, or no token can be drawn from its logits, only that sequence fails, as does one whose
+  /// keys and values do not fit in the memory even without the others (OutOfCapacity). If the whole forward fails
   /// (Interrupted, not enough memory), so do all of its sequences.
   EngineStep step(std::int64_t budget = std::numeric_limits<std::int64_t>::max());
 

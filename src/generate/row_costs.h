@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace vitrine {
@@ -15,15 +16,24 @@ class RowCosts {
   RowCosts();
 
   void measure(std::int64_t rows, double seconds);
+  /// A pass of prompts alone, before the first that decodes: where rows are many, each costs its arithmetic.
+  void measure_prompt(std::int64_t rows, double seconds);
   double seconds(std::int64_t rows) const { return base_ * shape(static_cast<double>(rows)); }
   bool is_measured() const { return base_ > 0; }
 
  private:
+  static constexpr double kSlope = 0.1;  // of a new model: decoding waits for memory, so that a row more costs little
   static constexpr std::array<double, 12> kRows = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
   double shape(double rows) const;
+  double assumed(double rows) const { return 1 + slope_ * (rows - 1); }
+  void assume();
+  void learn(std::size_t nearest, double rows, double seconds);
 
   double base_ = 0;
+  double slope_ = kSlope;  // of the shape where nothing is measured
+  double prompt_row_ = 0;  // seconds of a row of a long prompt; 0: none was read
+  std::int64_t n_slopes_ = 0;
   std::array<double, kRows.size()> shape_{};
   std::array<std::int64_t, kRows.size()> n_measured_{};
 };

@@ -18,7 +18,8 @@ void Acceptance::count(std::size_t kind, std::int64_t accepted, bool was_wrong) 
 
 std::vector<std::int64_t> numbers_to_read(std::span<const SpeculationOffer> offers, const RowCosts& costs) {
   std::vector<std::int64_t> numbers(offers.size(), 0), best = numbers;
-  if (!costs.is_measured()) return best;
+  const bool has_offer = std::any_of(offers.begin(), offers.end(), [](const auto& offer) { return offer.most > 0; });
+  if (!has_offer || !costs.is_measured()) return best;
   constexpr double kLeastGain = 1.02;          // below, the measurement is not exact enough to say that there is one
   std::vector<double> reached(offers.size());  // the probability that the next id of the offer is accepted
   for (std::size_t i = 0; i < offers.size(); ++i) reached[i] = offers[i].rate;
