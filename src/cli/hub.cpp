@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "generate/preflight.h"
 #include "hub/pull.h"
 
 namespace vitrine::cli {
@@ -106,6 +107,9 @@ HubAccess hub_access(const Options& o, PullDisplay& display, int jobs) {
   access.report = [&display](const HubProgress& progress) { display.show(progress); };
   access.poll = [] {
     if (interrupted()) throw Interrupted();
+  };
+  access.check = [options = LoadOptions{o.allowed_config_keys, o.allowed_tensors}](const std::string& headers) {
+    refuse_obstacle(headers, options);
   };
   return access;
 }

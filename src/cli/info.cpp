@@ -8,9 +8,12 @@
 #include "checkpoint/presets.h"
 #include "cli/commands.h"
 #include "cli/fit.h"
+#include "cli/hub.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "generate/preflight.h"
+#include "hub/pull.h"
 #include "inspect/account.h"
 #include "inspect/parameter_table.h"
 #include "model/count.h"
@@ -36,6 +39,7 @@ struct InfoOptions : Options {
 /// A model with or without weights, and the adapters that are given.
 struct Subject : ModelFacts {
   Session session{};
+  std::optional<PullResult> remote{};  ///< Of a model on a hub, whose headers alone are here.
 };
 
 /// The facts of a config, computed as --compute says.
@@ -73,8 +77,7 @@ bool is_bare(const std::string& path) {
          !has("pytorch_model.bin") && !has("pytorch_model.bin.index.json");
 }
 
-Subject open_subject(const InfoOptions& o) {
-  const std::string path = o.model.empty() ? default_model() : o.model;
+Subject open_local(const InfoOptions& o, const std::string& path) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
   const bool is_folder = exists && is_bare(path), is_config = is_folder || (exists && path.ends_with(".json"));
@@ -86,6 +89,49 @@ Subject open_subject(const InfoOptions& o) {
   Session session = open_model(o, path, false);
   ModelFacts facts = facts_of_checkpoint(o, path, session.checkpoint);
   return {std::move(facts), std::move(session)};
+}
+
+Json json_of(const PullResult& remote) {
+  std::int64_t cached = 0;
+  for (const PulledFile& file : remote.files) cached += file.cached ? file.bytes : 0;
+  return {{"name", remote.name},
+          {"commit", remote.commit},
+          {"bytes", remote.bytes},
+          {"fetched_bytes", remote.fetched_bytes},
+          {"cached_bytes", cached}};
+}
+
+/// Prints why a model on a hub cannot run.
+[[noreturn]] void report_obstacle(const InfoOptions& o, const PullResult& remote, const Obstacle& obstacle) {
+  const std::string& nearest = obstacle.nearest;
+  if (o.json) {
+    print_json({{"name", remote.name},
+                {"remote", json_of(remote)},
+                {"fit", Json()},
+                {"unsupported", {{{"where", obstacle.where}, {"what", obstacle.what}, {"nearest", nearest}}}}});
+  } else {
+    note(fmt::format("error: [{}{}{}] {}{}", remote.name, obstacle.where.empty() ? "" : ", ", obstacle.where,
+                     obstacle.what, nearest.empty() ? "" : "; nearest family: " + nearest));
+  }
+  throw Reported();
+}
+
+/// The headers of a model on a hub, read as the model's files are.
+Subject open_remote(const InfoOptions& o) {
+  const CleanStop guard;
+  PullDisplay display;
+  const ModelHeaders headers = fetch_headers(parse_hub_name(o.model), hub_access(o, display));
+  const auto obstacle = find_obstacle(headers.path, {o.allowed_config_keys, o.allowed_tensors});
+  if (obstacle) report_obstacle(o, headers.remote, *obstacle);
+  Subject subject = open_local(o, headers.path);
+  subject.name = headers.remote.path;
+  subject.remote = headers.remote;
+  return subject;
+}
+
+Subject open_subject(const InfoOptions& o) {
+  if (is_hub_name(o.model)) return open_remote(o);
+  return open_local(o, o.model.empty() ? default_model() : o.model);
 }
 
 double gb(double bytes) { return bytes / 1e9; }
@@ -289,7 +335,7 @@ void run_info(const InfoOptions& o) {
   const Subject s = open_subject(o);
   const InfoRequest request = request_of(o, s);
   std::optional<Fit> fit;
-  if (o.fit) {
+  if (o.fit || s.remote) {
     ThreadPool pool(o.thread_count());
     MachineRates rates(pool);
     fit = fit_of(request, s, rates);
@@ -297,11 +343,19 @@ void run_info(const InfoOptions& o) {
   if (o.json) {
     Json facts = info_json(request, s);
     if (fit) facts["fit"] = json_of(*fit);
+    if (s.remote) facts.update({{"remote", json_of(*s.remote)}, {"unsupported", Json::array()}});
     return print_json(facts);
   }
   Page page(o.markdown);
-  page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "", s.name, s.description,
-                        grouped(count_params(s.config)), s.types, gb(static_cast<double>(s.stored_bytes))));
+  page.line(fmt::format("{}{}: {}, {} parameters, {}, {:.2f} GB", o.markdown ? "# " : "",
+                        s.remote ? s.remote->name : s.name, s.description, grouped(count_params(s.config)), s.types,
+                        gb(static_cast<double>(s.stored_bytes))));
+  if (s.remote) {
+    const Json remote = json_of(*s.remote);
+    page.line(fmt::format("On the hub: commit {}, {}, of which {} are in the cache; {} were read for this",
+                          s.remote->commit.substr(0, 12), byte_text(s.remote->bytes),
+                          byte_text(remote["cached_bytes"].get<std::int64_t>()), byte_text(s.remote->fetched_bytes)));
+  }
   if (fit) page.line(text_of(*fit, request, s));
   if (!s.source.empty()) page.line("Source: " + s.source);
   if (s.config.per_layer) {
@@ -333,7 +387,6 @@ void add_info(Command& program) {
   command
       .add_option("MODEL", o->model, "A checkpoint, a config.json, or a preset of init (default: the default model)")
       ->type_name("");
-  allow_hub(*o, o->model);
   add_number<std::int64_t>(command, "--batch", o->batch, "Sequences per batch (default: 1)", 1, 1 << 20);
   add_number<std::int64_t>(command, "--length", o->length,
                            "Tokens per sequence (default: 1024, or the context if shorter)", 1);

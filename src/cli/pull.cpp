@@ -19,7 +19,7 @@ namespace {
 
 struct PullCommand : Options {
   std::string name;
-  bool dry_run = false;
+  bool dry_run = false, force = false;
   int jobs = HubAccess().jobs;
 };
 
@@ -43,7 +43,9 @@ void run_pull(const PullCommand& o) {
   {
     const CleanStop guard;
     PullDisplay display;
-    result = pull(name, HubWanted::model, hub_access(o, display, o.jobs), o.dry_run);
+    HubAccess access = hub_access(o, display, o.jobs);
+    if (o.force) access.check = {};
+    result = pull(name, HubWanted::model, access, o.dry_run);
   }
   if (o.json) return print_json(json_of(result));
   if (!o.dry_run) return print(result.path + "\n");
@@ -133,6 +135,7 @@ void add_pull(Command& program) {
       ->required()
       ->type_name("");
   command.add_flag("--dry-run", o->dry_run, "List the files and their sizes; fetch nothing");
+  command.add_flag("--force", o->force, "Fetch a model, too, that vitrine cannot run");
   add_number<int>(command, "--jobs", o->jobs, "Ranges of a large file that are fetched at the same time (default: 4)",
                   1, 64);
   finish_command(command, o, run_pull,

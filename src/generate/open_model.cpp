@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/adapters/control.h"
 #include "checkpoint/adapters/modifier_text.h"
+#include "generate/preflight.h"
 #include "hub/pull.h"
 
 namespace vitrine {
@@ -77,6 +78,9 @@ OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, cons
 OpenOptions with_local_paths(std::string& path, OpenOptions options) {
   HubAccess access;
   access.poll = options.poll;
+  access.check = [&](const std::string& headers) {
+    refuse_obstacle(headers, {options.allowed_config_keys, options.allowed_tensors});
+  };
   path = local_path(path, HubWanted::model, access);
   options.tokenizer = local_path(options.tokenizer, HubWanted::tokenizer, access);
   options.chat_template = local_path(options.chat_template, HubWanted::chat_template, access);

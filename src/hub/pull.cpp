@@ -12,6 +12,7 @@
 #include "base/mapped_file.h"
 #include "hub/cache.h"
 #include "hub/download.h"
+#include "hub/header_bytes.h"
 
 namespace vitrine {
 namespace {
@@ -45,12 +46,24 @@ class Puller {
       finish(plan);
       return result;
     }
+    if (access_.check && wanted_ == HubWanted::model && fetches_much(plan)) {
+      const TemporaryFolder folder;
+      PullResult not_counted;
+      access_.check(copy_headers(plan, folder.path(), not_counted));
+    }
     cache_.prepare();
     cache_.write_tree(plan.commit, plan.all);
     check_space(plan);
     total_ = result.bytes;
     for (const RemoteFile& file : plan.wanted) fetch(plan, file, result);
     finish(plan);
+    return result;
+  }
+
+  ModelHeaders headers() {
+    Plan plan = access_.offline || settings_.offline ? offline_plan() : online_plan();
+    ModelHeaders result{outline(plan), std::make_unique<const TemporaryFolder>()};
+    result.path = copy_headers(plan, result.folder->path(), result.remote);
     return result;
   }
 
@@ -133,6 +146,52 @@ class Puller {
     return result;
   }
 
+  bool fetches_much(const Plan& plan) const {
+    constexpr std::int64_t kMuch = std::int64_t{16} << 20;
+    return std::ranges::any_of(plan.wanted,
+                               [&](const RemoteFile& file) { return file.size >= kMuch && !is_cached(plan, file); });
+  }
+
+  /// Returns the path of what is opened. Adds what is fetched to the result.
+  std::string copy_headers(Plan& plan, const std::string& folder, PullResult& result) {
+    for (const RemoteFile& file : plan.wanted) {
+      if (is_of_tokenizer(file.path)) continue;
+      const std::string to = folder + "/" + file.path;
+      std::filesystem::create_directories(std::filesystem::path(to).parent_path());
+      if (is_cached(plan, file)) {
+        const bool is_linked = cache_.has_file(plan.commit, file);
+        const std::string from = is_linked ? cache_.snapshot(plan.commit) + "/" + file.path : cache_.blob(file.etag());
+        std::filesystem::create_symlink(std::filesystem::absolute(from), to);
+      } else {
+        copy_header(plan, file, to, result);
+      }
+    }
+    return plan.opened.empty() ? folder : folder + "/" + plan.opened;
+  }
+
+  void copy_header(Plan& plan, const RemoteFile& file, const std::string& to, PullResult& result) {
+    const bool is_weights = file.path.ends_with(".safetensors") || file.path.ends_with(".gguf");
+    const auto known = plan.contents.find(file.path);
+    if (known != plan.contents.end()) return write_file(to, known->second);
+    std::string bytes;
+    if (is_weights) {
+      constexpr std::int64_t kFirst = std::int64_t{16} << 10;
+      for (std::int64_t wanted = kFirst; wanted > std::ssize(bytes);) {
+        const std::int64_t end = std::min(wanted, file.size);
+        if (end > std::ssize(bytes)) bytes += repository_.read(plan.commit, file, {std::ssize(bytes), end});
+        if (end == file.size) break;
+        wanted = header_bytes(file.path, std::as_bytes(std::span(bytes)));
+      }
+    } else {
+      bytes = plan.contents[file.path] = repository_.read(plan.commit, file);
+    }
+    result.fetched_bytes += std::ssize(bytes);
+    write_file(to, bytes);
+    std::error_code error;
+    if (is_weights) std::filesystem::resize_file(to, static_cast<std::uintmax_t>(file.size), error);
+    if (error) throw OutOfCapacity(to, "cannot make a file with holes of {} bytes: {}", file.size, error.message());
+  }
+
   void check_space(const Plan& plan) const {
     std::int64_t needed = 0;
     for (const RemoteFile& file : plan.wanted) {
@@ -213,6 +272,10 @@ class Puller {
 
 PullResult pull(const HubName& name, HubWanted wanted, const HubAccess& access, bool is_dry) {
   return Puller(name, wanted, access).run(is_dry);
+}
+
+ModelHeaders fetch_headers(const HubName& name, const HubAccess& access) {
+  return Puller(name, HubWanted::model, access).headers();
 }
 
 std::string local_path(const std::string& given, HubWanted wanted, const HubAccess& access) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hub/access.h"
 #include "hub/name.h"
 #include "hub/select.h"
+#include "hub/temporary_folder.h"
 
 namespace vitrine {
 
@@ -23,7 +25,8 @@ struct PullResult {
   std::string name;  ///< As HubName::text().
   std::string commit;
   std::string path;  ///< What a command opens: a folder of the cache, or a file in it.
-  std::int64_t bytes = 0, fetched_bytes = 0;
+  std::int64_t bytes = 0;
+  std::int64_t fetched_bytes = 0;  ///< Without the headers of weights that HubAccess::check has read before.
   std::int64_t resumed_bytes = 0;  ///< Of parts that an earlier pull has left.
   std::vector<PulledFile> files;
 };
@@ -35,6 +38,18 @@ struct PullResult {
 /// pickles alone, BadCheckpoint for content whose size or hash is wrong, which is not kept, OutOfCapacity for a disk
 /// that is full, HubUnreachable; and what the functions of `access` throw.
 PullResult pull(const HubName& name, HubWanted wanted, const HubAccess& access, bool is_dry = false);
+
+/// What says what a model is, without its weights and its tokenizer.
+struct ModelHeaders {
+  PullResult remote;  ///< As of a pull that is not made; `fetched_bytes` is what was fetched for the headers.
+  std::unique_ptr<const TemporaryFolder> folder;
+  std::string path{};  ///< What is opened, in the folder.
+};
+
+/// Copies the configs of a model into a folder, and the headers of its weights into files there that have the full size
+/// and are otherwise holes, which take no space: every reader reads them as it reads the whole files. What the cache
+/// has is linked. Throws as pull().
+ModelHeaders fetch_headers(const HubName& name, const HubAccess& access);
 
 /// The path of what is opened: of a name that begins with hf:, after a pull; any other text as it is.
 std::string local_path(const std::string& given, HubWanted wanted, const HubAccess& access);

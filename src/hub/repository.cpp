@@ -201,4 +201,37 @@ std::string HubRepository::read(const std::string& commit, const RemoteFile& fil
   return body;
 }
 
+std::string HubRepository::read(const std::string& commit, const RemoteFile& file, ByteRange range) const {
+  struct Enough {};
+  std::string body;
+  std::int64_t at = 0;  // of the next byte in the file
+  bool takes = false;
+  HttpRequest request{url(commit, file.path)};
+  request.range = range;
+  request.on_head = [&](const HttpHead& head) {
+    check_head(head, commit, file);
+    takes = head.status == 206 || head.status == 200;
+    at = head.status == 200 ? 0 : range.begin;
+  };
+  request.on_body = [&](std::span<const std::byte> bytes) {
+    if (!takes) return;
+    const auto skip = std::min(std::max<std::int64_t>(range.begin - at, 0), std::ssize(bytes));
+    at += std::ssize(bytes);
+    bytes = bytes.subspan(static_cast<std::size_t>(skip));
+    const auto n = std::min(range.size() - std::ssize(body), std::ssize(bytes));
+    body.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(n));
+    if (std::ssize(body) == range.size() && n < std::ssize(bytes)) throw Enough();
+  };
+  for (int failures = 0;; ++failures) {
+    body.clear();
+    takes = false;
+    HttpResult result = http_.perform(request);
+    if (std::ssize(body) == range.size()) return body;
+    if (takes && !result.error && result.failure.empty()) result.failure = "the answer ended early";
+    const auto delay = retry_delay(result, failures);
+    if (!delay || failures >= most_retries_) refuse(result, file.path);
+    http_.sleep(*delay);
+  }
+}
+
 }  // namespace vitrine

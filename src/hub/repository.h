@@ -43,6 +43,9 @@ class HubRepository {
   std::vector<RemoteFile> files(const std::string& commit) const;
   /// The content of a small file, which has the hash that the hub gives.
   std::string read(const std::string& commit, const RemoteFile& file) const;
+  /// The bytes of a range of a file, without a check of their hash. A server without ranges is read up to the range's
+  /// end.
+  std::string read(const std::string& commit, const RemoteFile& file, ByteRange range) const;
   /// Where the content of a file can be fetched: the hub itself, or a link to another host that is valid for a while.
   std::string link(const std::string& commit, const RemoteFile& file) const;
 

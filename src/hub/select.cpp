@@ -37,10 +37,14 @@ bool matches_any(std::string_view text, std::initializer_list<std::string_view> 
   return std::ranges::any_of(patterns, [&](std::string_view pattern) { return matches(text, pattern); });
 }
 
+}  // namespace
+
 bool is_of_tokenizer(std::string_view path) {
   return matches_any(path, {"tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt",
                             "*.model", "*.spm", "*.tiktoken", "chat_template*", "additional_chat_templates/*"});
 }
+
+namespace {
 
 /// Everything that a folder needs except its weights.
 bool is_of_folder(std::string_view path) {

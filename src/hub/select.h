@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hub/name.h"
@@ -26,5 +27,8 @@ struct HubSelection {
 /// several match; Unsupported if the weights are pickles alone; BadCheckpoint for an index that cannot be read.
 HubSelection select_files(const HubName& name, HubWanted wanted, const std::vector<std::string>& paths,
                           const std::function<std::string(const std::string& path)>& read);
+
+/// Whether a file is of a tokenizer or a template: it does not say what a model is.
+bool is_of_tokenizer(std::string_view path);
 
 }  // namespace vitrine

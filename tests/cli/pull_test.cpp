@@ -182,5 +182,47 @@ TEST_F(Hub, ErrorsAreOneLineAndNameTheWayOut) {
   EXPECT_FALSE(fs::exists(hub_.repository()));
 }
 
+TEST_F(Hub, InfoReadsHeadersAlone) {
+  const std::string model = folder_ / "m";
+  output_of(
+      {"init", "gpt2", model, "--seed", "1", "--set", "n_layers=2", "--set", "vocab_size=4000", "--dtype", "bf16"});
+  add(model);
+  const Json remote = fetching_json({"info", "hf:o/n", "--threads", "1", "--length", "16"});
+  EXPECT_LT(remote["remote"]["fetched_bytes"], 50'000);
+  EXPECT_EQ(remote["remote"]["name"], "hf:o/n");
+  EXPECT_EQ(remote["remote"]["cached_bytes"], 0);
+  EXPECT_EQ(remote["unsupported"], Json::array());
+  EXPECT_TRUE(remote["fit"]["fits"].get<bool>());
+  EXPECT_FALSE(fs::exists(hub_.cache() + "/models--o--n"));
+  const std::string path = fetching_json({"pull", "hf:o/n"})["path"];
+  Json local = json_of({"info", path, "--length", "16"}), same = remote;
+  for (const char* key : {"remote", "fit", "unsupported"}) same.erase(key);
+  EXPECT_EQ(same, local);
+  const std::string text = fetching({"info", "hf:o/n", "--threads", "1"});
+  EXPECT_THAT(text, HasSubstr("in the cache"));
+  EXPECT_THAT(text, HasSubstr("prompt tokens/s"));
+}
+
+TEST_F(Hub, WhatCannotRunIsNamedBeforeItIsFetched) {
+  const std::string model = folder_ / "m";
+  output_of(
+      {"init", "gpt2", model, "--seed", "1", "--set", "n_layers=2", "--set", "vocab_size=4000", "--dtype", "bf16"});
+  Json config = Json::parse(read_file(model + "/config.json"));
+  config["model_type"] = "gpt3";
+  add(model);
+  hub_.add("config.json", config.dump());
+  const Outcome info = run_program({"info", "hf:o/n", "--json"});
+  EXPECT_EQ(info.status, 1);
+  const Json facts = Json::parse(info.out);
+  EXPECT_EQ(facts["unsupported"][0]["where"], "config.json");
+  EXPECT_THAT(facts["unsupported"][0]["what"].get<std::string>(), HasSubstr("model_type \"gpt3\""));
+  EXPECT_EQ(facts["unsupported"][0]["nearest"], "gpt2");
+  expect_error({"info", "hf:o/n"}, {"hf:o/n", "config.json", "gpt2"});
+  expect_error({"pull", "hf:o/n"}, {"gpt3", "--force"});
+  expect_error({"generate", "hf:o/n", "a"}, {"gpt3", "nothing was fetched"});
+  EXPECT_FALSE(fs::exists(hub_.cache() + "/models--o--n/blobs"));
+  fetching({"pull", "hf:o/n", "--force"});
+}
+
 }  // namespace
 }  // namespace vitrine::test

@@ -232,7 +232,7 @@ TEST(Speculation, AdaptedSequencesHaveTheSameText) {
   }
   ThreadPool pool(2);
   GenerateContext context{checkpoint.model.get(), &pool, &default_kernels()};
-  const std::vector<AppliedAdapter> applied = {{made.adapter.get(), 0.5}};
+  const std::vector<AppliedAdapter> applied = {{made.adapter, 0.5}};
   context.modifiers.adapters = applied;
   std::vector<GenerateRequest> requests = requests_for(*checkpoint.model, 12, 11);
   for (std::size_t i = 0; i < requests.size(); i += 3) requests[i].modifiers.emplace();  // without one

@@ -427,5 +427,63 @@ TEST(PartFile, TrustsOnlyWhatItsRecordNames) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
+/// A safetensors file of one tensor of `size` bytes.
+std::string safetensors(std::size_t size) {
+  std::string header = R"({"w":{"dtype":"U8","shape":[)" + std::to_string(size) + R"(],"data_offsets":[0,)" +
+                       std::to_string(size) + "]}}" + std::string(100'000, ' ');
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + std::string(size, 'w');
+}
+
+TEST_F(Pull, HeadersAreFilesWithHoles) {
+  const std::string all = safetensors(20 * kMiB);
+  hub_.add(kBig, all);
+  hub_.add("tokenizer.json", std::string(kMiB, ' '));
+  const ModelHeaders headers = fetch_headers(parse_hub_name("hf:o/n"), {});
+  EXPECT_EQ(headers.remote.path, snapshot());
+  EXPECT_EQ(headers.remote.bytes, std::ssize(all) + 2 + static_cast<std::int64_t>(kMiB));
+  EXPECT_LT(headers.remote.fetched_bytes, 110'000);
+  const std::string copy = read_file(headers.path + "/" + kBig);
+  ASSERT_EQ(copy.size(), all.size());
+  EXPECT_EQ(copy.substr(0, 100'000), all.substr(0, 100'000));
+  EXPECT_EQ(copy.find('w', 200'000), copy.npos);
+  EXPECT_FALSE(fs::exists(headers.path + "/tokenizer.json"));
+  EXPECT_FALSE(fs::exists(hub_.cache()));
+}
+
+TEST_F(Pull, ACheckSeesTheHeadersBeforeMuchIsFetched) {
+  hub_.add(kBig, safetensors(20 * kMiB));
+  HubAccess access;
+  std::string seen;
+  access.check = [&](const std::string& path) {
+    seen = path;
+    EXPECT_EQ(fs::file_size(path + "/" + kBig), safetensors(20 * kMiB).size());
+    throw Unsupported("config.json", "no such mechanism");
+  };
+  EXPECT_THAT(message_of<Unsupported>([&] { pull_it(access); }), HasSubstr("no such mechanism"));
+  EXPECT_FALSE(fs::exists(seen));
+  EXPECT_FALSE(fs::exists(hub_.cache()));
+  access.check = [&](const std::string&) { ++seen.back(); };
+  EXPECT_EQ(pull_it(access).fetched_bytes, std::ssize(safetensors(20 * kMiB)) + 2);
+  expect_right();
+}
+
+TEST_F(Pull, HeadersComeFromServersWithoutRangesAndFromTheCache) {
+  hub_.add(kBig, safetensors(5 * kMiB));
+  change_content([](HubReply& reply, int) {
+    reply.status = 200;
+    reply.fields.erase("Content-Range");
+    reply.body = safetensors(5 * kMiB);
+  });
+  EXPECT_LT(fetch_headers(parse_hub_name("hf:o/n"), {}).remote.fetched_bytes, 110'000);
+  hub_.change = {};
+  pull_it();
+  HubAccess offline;
+  offline.offline = true;
+  const ModelHeaders headers = fetch_headers(parse_hub_name("hf:o/n"), offline);
+  EXPECT_EQ(headers.remote.fetched_bytes, 0);
+  EXPECT_EQ(read_file(headers.path + "/" + kBig), safetensors(5 * kMiB));
+}
+
 }  // namespace
 }  // namespace vitrine::test
