@@ -50,6 +50,7 @@ class Puller {
       const TemporaryFolder folder;
       PullResult not_counted;
       access_.check(copy_headers(plan, folder.path(), not_counted));
+      result.fetched_bytes = outline(plan).fetched_bytes;  // with the configs, which are not fetched again
     }
     cache_.prepare();
     cache_.write_tree(plan.commit, plan.all);
