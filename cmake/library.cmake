@@ -15,7 +15,7 @@ target_include_directories(vitrine_library INTERFACE $<BUILD_INTERFACE:${PROJECT
 
 # vitrine.h and what it includes. "module/name.h" becomes <vitrine/module/name.h> in a public header, so that the include
 # path has one folder, vitrine.
-set(interface vitrine/vitrine.h base/exceptions.h checkpoint/sampling_overrides.h generate/open_options.h generate/options.h generate/result.h generate/sampler.h generate/watch.h pass/compute.h tensor/dtype.h tensor/kv_type.h tokenizer/tokenizer.h tokenizer/fim_tokens.h tokenizer/function_ref.h tokenizer/explanation.h train/progress.h)
+set(interface vitrine/vitrine.h base/exceptions.h checkpoint/sampling_overrides.h generate/open_options.h generate/options.h generate/result.h generate/sampler.h generate/speculation_counts.h generate/watch.h pass/compute.h tensor/dtype.h tensor/kv_type.h tokenizer/tokenizer.h tokenizer/fim_tokens.h tokenizer/function_ref.h tokenizer/explanation.h train/progress.h)
 foreach(header ${interface})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${header})
   file(READ ${PROJECT_SOURCE_DIR}/src/${header} text)

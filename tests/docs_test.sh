@@ -42,13 +42,14 @@ tok512.model models/stories260K/tok512.model
 DATA
 
 # Small substitutes for other files that pages name: a text, a training run, a translation and its reference, an answer,
-# a model smaller than the published one.
+# texts that differ, a model smaller than the published one.
 echo "Once upon a time, there was a little girl named Lily. She loved to play outside." >story.txt
 mkdir run && cp "$source/tests/metrics/metrics.jsonl" run/
 ln -s "$source/models" models
 echo "A dog runs on the beach." >translations.txt
 echo "A dog is running on the beach." >references.txt
 echo '{"prompt": "Once upon a", "completion": " time"}' >answers.jsonl
+echo '{"positive": "She was happy.", "negative": "She was sad."}' >pairs.jsonl
 if grep -q 'gpt2/' "$source/$page"; then
   vitrine init gpt2 gpt2 --set d_model=48 --set n_layers=2 --set n_heads=4 --set vocab_size=5000 --seed 1 >/dev/null ||
     exit 1

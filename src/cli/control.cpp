@@ -111,7 +111,7 @@ void add_make(Command& group) {
   add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
   finish_command(command, o, run_control_make,
                  "The directions have length 1. --control FILE=SCALE adds them to the stream after each block.\n"
-                 "Example: vitrine control make qwen/ pairs.jsonl --out calm.gguf");
+                 "Example: vitrine control make models/default pairs.jsonl --out calm.gguf");
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ Json generate_json(const GenerateRequest& request, const std::vector<std::string
       {"finish_reason", name_of(result.finish_reason)},
       {"seed", request.seed},
       {"sampling", sampling_json(request.sampling, from_checkpoint)},
+      {"speculation", Json()},
       {"timings",
        {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
   if (request.wants_score) add_hypotheses(result, object);

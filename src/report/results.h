@@ -20,7 +20,7 @@ std::string json_line(const Json& value);
 /// The piece as in the vocabulary; "" without a tokenizer, and for ids outside it.
 std::string piece_of(const Tokenizer* tokenizer, std::int32_t id);
 
-/// What `generate` prints. `from_checkpoint`: as of make_request(). `tokenizer` may be null.
+/// What `generate` prints, without speculation. `from_checkpoint`: as of make_request(). `tokenizer` may be null.
 Json generate_json(const GenerateRequest& request, const std::vector<std::string>& from_checkpoint,
                    const GenerateResult& result, const GenerateTimings& timings, const Tokenizer* tokenizer);
 
