@@ -134,6 +134,10 @@ Options without_named(const ServeOptions& o) {
 void open_modifiers(const ServeOptions& o, const Session& session, ServedModifiers& modifiers) {
   modifiers.of_all = session.applied;
   modifiers.base = &session.checkpoint;
+  std::error_code error;
+  if (!o.adapter_folder.empty() && !std::filesystem::is_directory(o.adapter_folder, error)) {
+    throw BadInput("--adapter-dir", "{} is no folder{}", o.adapter_folder, did_you_mean_file(o.adapter_folder));
+  }
   modifiers.adapter_folder = o.adapter_folder;
   for (const std::string& text : o.adapters) {
     const ModifierText own = parse_adapter_text(text);

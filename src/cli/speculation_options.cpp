@@ -16,6 +16,22 @@ void add_speculation(Command& command, Options& options, SpeculationOptions& own
   allow_hub(options, own.draft);
 }
 
+namespace {
+
+/// The tokenizer of a session that was opened without it; null if it is not needed, or if there is none.
+std::unique_ptr<const Tokenizer> tokenizer_to_compare(const Session& session) {
+  if (session.tokenizer != nullptr || session.checkpoint.tokenizer_path.empty()) return nullptr;
+  try {
+    return load_tokenizer(session.checkpoint.tokenizer_path);
+  } catch (const BadInput&) {
+    return nullptr;
+  } catch (const Unsupported&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOptions& own, const Session& session,
                                      const char* otherwise) {
   const std::string method = !own.speculate.empty() ? own.speculate : !own.draft.empty() ? "draft" : otherwise;
@@ -29,11 +45,17 @@ OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOp
   of_draft.adapters.clear();
   of_draft.controls.clear();
   of_draft.tokenizer.clear();
+  of_draft.compute = "auto";
   of_draft.ranks = nullptr;
   draft_ = open_for_texts(of_draft, own.draft, false);
-  GenerateContext draft = draft_->context(of_draft);
+  GenerateContext draft = draft_->context(of_draft), model = session.context(options);
   draft.pool = session.pool.get();
-  speculation_ = draft_speculation(session.context(options), draft);
+  // Ids need no tokenizer; the vocabularies are compared all the same.
+  own_tokenizer_ = tokenizer_to_compare(session);
+  draft_tokenizer_ = tokenizer_to_compare(*draft_);
+  if (own_tokenizer_ != nullptr) model.tokenizer = own_tokenizer_.get();
+  if (draft_tokenizer_ != nullptr) draft.tokenizer = draft_tokenizer_.get();
+  speculation_ = draft_speculation(model, draft);
 }
 
 }  // namespace vitrine::cli

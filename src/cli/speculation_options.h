@@ -28,6 +28,7 @@ class OpenedSpeculation {
 
  private:
   std::optional<Session> draft_;
+  std::unique_ptr<const Tokenizer> own_tokenizer_, draft_tokenizer_;  // if the sessions have none
   std::optional<Speculation> speculation_;
 };
 

@@ -73,7 +73,7 @@ void add_translate(Command& program) {
   add_generate_options(command, kInTranslate, o->generation);
   add_number<std::int64_t>(command, "--batch", o->batch, "Texts to translate at once (default: 32)", 1, 4096);
   command.add_flag("--lines", o->lines, "Read a JSON string, or a list of ids, from each line of stdin");
-  add_modifiers(command, *o);
+  add_adapters(command, *o);
   finish_command(command, o, run_translate,
                  "The answers come in the order of the lines, one line each; with --json one object each. They do not "
                  "depend on --batch.\n"

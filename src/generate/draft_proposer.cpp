@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "base/error.h"
 #include "generate/engine.h"
@@ -36,14 +37,17 @@ std::int32_t DraftProposer::read(std::span<const std::int32_t> ids) {
   return likeliest;
 }
 
-/// What fails in the draft is no failure of the text.
+/// What fails in the draft is no failure of the text: an id beyond its embedding, for example, which is smaller than
+/// the model's where both have the same vocabulary and different padding.
 Proposal DraftProposer::propose(std::span<const std::int32_t> ids, std::int64_t most) {
   if (has_failed_) return {};
   try {
     return draft(ids, most);
-  } catch (const NotFinite&) {
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error&) {
     has_failed_ = true;
-  } catch (const OutOfCapacity&) {
+  } catch (const std::bad_alloc&) {
     has_failed_ = true;
   }
   return {};
@@ -55,6 +59,7 @@ Proposal DraftProposer::draft(std::span<const std::int32_t> ids, std::int64_t mo
   const std::int64_t kept = cache_.truncate(std::min<std::int64_t>(common, std::ssize(ids) - 1));
   cached_.resize(static_cast<std::size_t>(kept));
   std::span<const std::int32_t> rest = ids.subspan(static_cast<std::size_t>(kept));
+  shared_->context.check_ids(rest);
   if (std::ssize(ids) + most > cache_.capacity()) return {};
   if (std::ssize(rest) > shared_->context.chunk) {
     read(rest.first(static_cast<std::size_t>(shared_->context.chunk)));
@@ -85,8 +90,9 @@ void DraftProposer::measure(double seconds_per_id) {
 void check_same_vocabulary(const GenerateContext& model, const GenerateContext& draft) {
   const std::int64_t n = model.model->config().vocab_size, n_draft = draft.model->config().vocab_size;
   if (model.tokenizer == nullptr || draft.tokenizer == nullptr) {
-    if (n != n_draft) throw BadInput("--draft", "the model has {} ids, the draft has {}", n, n_draft);
-    return;
+    if (n == n_draft) return;
+    throw BadInput("--draft", "expected the model's vocabulary, but id {} is only in the {}: it has {} ids, not {}",
+                   std::min(n, n_draft), n > n_draft ? "model" : "draft", std::max(n, n_draft), std::min(n, n_draft));
   }
   const Tokenizer &own = model.tokenizer->target(), &other = draft.tokenizer->target();
   const std::int64_t known = std::min(own.vocab_size(), other.vocab_size());

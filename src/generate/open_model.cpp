@@ -1,6 +1,7 @@
 #include "generate/open_model.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "checkpoint/adapters/control.h"
@@ -33,6 +34,12 @@ void open_tokenizer(const std::string& path, const OpenOptions& options, bool is
 
 namespace {
 
+/// A scale is a float where it multiplies.
+void check_scale(const std::string& path, double scale) {
+  if (std::abs(scale) <= std::numeric_limits<float>::max()) return;
+  throw BadInput(path, "expected a finite scale of at most 3.4e38, got {}", scale);
+}
+
 /// The requests of a server alone choose by name.
 ModifierText without_name(const char* option, ModifierText text) {
   if (text.name.empty()) return text;
@@ -53,14 +60,14 @@ OpenControl control_of(const std::string& text) {
 }
 
 void OpenedModel::add(const OpenAdapter& adapter, ThreadPool& pool) {
-  if (!std::isfinite(adapter.scale)) throw BadInput(adapter.path, "expected a finite scale, got {}", adapter.scale);
+  check_scale(adapter.path, adapter.scale);
   adapters.push_back(load_adapter(adapter.path, checkpoint, pool));
   applied.adapters.push_back({adapters.back(), adapter.scale});
 }
 
 void OpenedModel::add(const OpenControl& control) {
   const auto& [path, scale, first, last] = control;
-  if (!std::isfinite(scale)) throw BadInput(path, "expected a finite scale, got {}", scale);
+  check_scale(path, scale);
   if (first < 0 || first > last) throw BadInput(path, "expected layers from first to last, got {} and {}", first, last);
   applied.controls.push_back({load_control(path, checkpoint.model->config()), scale, {first, last}});
 }

@@ -111,9 +111,9 @@ class LoadReply : public PendingReply {
   bool take() override {
     if (!loading_->is_done) return false;
     if (loading_->error) std::rethrow_exception(loading_->error);
-    return true;
+    return is_taken_ = true;
   }
-  bool has_ended() const override { return loading_->is_done; }
+  bool has_ended() const override { return is_taken_; }
   HttpReply reply() override {
     return {200, json_text(Json{{"id", request_.id}, {"object", "model"}, {"status", "loaded"}})};
   }
@@ -123,6 +123,7 @@ class LoadReply : public PendingReply {
   LoadRequest request_;
   std::function<void()> notify_;
   std::shared_ptr<Loading> loading_ = std::make_shared<Loading>();
+  bool is_taken_ = false;
 };
 
 }  // namespace

@@ -53,6 +53,9 @@ ModifierText parse(const char* option, const std::string& text, bool has_layers)
       rest.remove_prefix(equals + 1);
     }
   }
+  if (const std::size_t colon = rest.rfind(':'); has_layers && colon != rest.npos && !exists(rest)) {
+    if (exists(rest.substr(0, colon))) throw BadInput(option, "expected PATH[=SCALE][:FIRST-LAST], got \"{}\"", text);
+  }
   const std::size_t last = rest.rfind('=');
   const bool has_bad_scale = last != rest.npos && !exists(rest) && exists(rest.substr(0, last));
   if (rest.empty() || has_bad_scale) {
