@@ -116,6 +116,17 @@ Json json_of(const PullResult& remote) {
   throw Reported();
 }
 
+/// An error names the model, and not the copy.
+Subject open_headers(const InfoOptions& o, const ModelHeaders& headers) {
+  try {
+    return open_local(o, headers.path);
+  } catch (const BadInput& e) {
+    const std::string message = e.what();
+    const std::size_t end = message.find("] ");
+    throw BadInput(headers.remote.name, "{}", end == message.npos ? message : message.substr(end + 2));
+  }
+}
+
 /// The headers of a model on a hub, read as the model's files are.
 Subject open_remote(const InfoOptions& o) {
   const CleanStop guard;
@@ -123,7 +134,7 @@ Subject open_remote(const InfoOptions& o) {
   const ModelHeaders headers = fetch_headers(parse_hub_name(o.model), hub_access(o, display));
   const auto obstacle = find_obstacle(headers.path, {o.allowed_config_keys, o.allowed_tensors});
   if (obstacle) report_obstacle(o, headers.remote, *obstacle);
-  Subject subject = open_local(o, headers.path);
+  Subject subject = open_headers(o, headers);
   subject.name = headers.remote.path;
   subject.remote = headers.remote;
   return subject;

@@ -49,6 +49,13 @@ Json read_object(const std::string& path) {
   return Json::object();
 }
 
+constexpr double kBusy = 1;  // programs that run, on average over the last minute
+
+double load() {
+  double last_minute = 0;
+  return ::getloadavg(&last_minute, 1) == 1 ? last_minute : 0;
+}
+
 double rate_in(const Json& object, std::string_view name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   const bool is_rate = object.is_object() && found != object.end() && found->is_number();
@@ -64,10 +71,19 @@ MachineRates::MachineRates(ThreadPool& pool)
       machine_(processor_name() + ", " + std::to_string(pool.size()) + " threads, " +
                std::string(name_of(default_kernels().isa)) + ", " + build_name()),
       all_(read_object(path_)),
-      own_(all_.contains(machine_) && all_[machine_].is_object() ? all_[machine_] : Json::object()) {}
+      own_(all_.contains(machine_) && all_[machine_].is_object() ? all_[machine_] : Json::object()) {
+  forget_busy();
+}
+
+/// What was measured while the machine was busy is measured again when it is not.
+void MachineRates::forget_busy() {
+  const double then = rate_in(own_, "load");
+  if (then > kBusy && load() < then / 2) own_ = Json::object();
+}
 
 void MachineRates::keep() {
   if (path_.empty()) return;
+  own_["load"] = load();
   try {
     all_ = read_object(path_);  // another process may have added to it
     all_[machine_] = own_;

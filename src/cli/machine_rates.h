@@ -20,6 +20,7 @@ class MachineRates {
   ProductRates products(DType type, Compute compute);
 
  private:
+  void forget_busy();
   void keep();
 
   ThreadPool& pool_;

@@ -8,6 +8,8 @@
 #include "base/mapped_file.h"
 #include "base/nearest.h"
 #include "checkpoint/family.h"
+#include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/safetensors.h"
 
 namespace vitrine {
 namespace {
@@ -21,6 +23,27 @@ bool changes_a_model(const std::string& path) {
   const auto file = MappedFile::open(path);
   const GgufMetadata metadata = GgufMetadata::parse(file->bytes(), path);
   return metadata.string("general.type") == "adapter" || metadata.string("general.architecture") == "controlvector";
+}
+
+/// Whether the config and the headers can be read, so that what is wrong is in what they say.
+bool is_well_formed(const std::string& path) {
+  try {
+    if (!fs::is_directory(path)) {
+      if (!path.ends_with(".gguf")) return false;
+      const auto file = MappedFile::open(path);
+      const GgufMetadata metadata = GgufMetadata::parse(file->bytes(), path);
+      metadata.contents();
+      return metadata.string("general.architecture").has_value();
+    }
+    const std::string config = path + "/config.json";
+    family_of(parse_json(MappedFile::open(config)->text(), config), config);
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() == ".safetensors") SafetensorsFile::open(entry.path().string());
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// The family that the message of an error names, or the one whose name is most similar to the config's.
@@ -63,7 +86,7 @@ std::optional<Obstacle> find_obstacle(const std::string& path, const LoadOptions
   } catch (const Unsupported& e) {
     return obstacle_of(e.what(), path, false);
   } catch (const BadCheckpoint& e) {
-    return obstacle_of(e.what(), path, true);
+    return obstacle_of(e.what(), path, !is_well_formed(path));
   } catch (const BadInput& e) {
     return obstacle_of(e.what(), path, true);
   }

@@ -13,7 +13,7 @@ struct Obstacle {
   std::string where;          ///< The file, in the model's folder.
   std::string what;           ///< The key or tensor, and what is missing.
   std::string nearest;        ///< The family that is most similar; "" if none is.
-  bool is_malformed = false;  ///< No program could run it.
+  bool is_malformed = false;  ///< What cannot be read is no model: it may be wanted for something else.
 };
 
 /// What load_checkpoint() has against the model that fetch_headers() has copied to `path`; nothing if it runs, and for

@@ -28,7 +28,7 @@ struct HubAccess {
   int jobs = 4;          ///< Ranges of a large file that are fetched at the same time.
   std::function<void(const HubProgress&)> report{};
   std::function<void()> poll{};  ///< Called about ten times a second, to look for signals.
-  /// Called before files of more than 16 MiB are fetched, with the path of what would be opened: the configs and files
+  /// Called before weights are fetched, with the path of what would be opened: the configs and files
   /// of weights of their full size, which have only their headers. It throws if the model is not wanted.
   std::function<void(const std::string& path)> check{};
 };

@@ -19,14 +19,14 @@ constexpr std::int64_t kSmallest = kMiB, kLargest = 64 * kMiB;  // of a range
 constexpr std::int64_t kHashPiece = kMiB;
 
 /// The first byte and the size of the file that `Content-Range: bytes FIRST-LAST/SIZE` gives.
-std::optional<std::pair<std::int64_t, std::int64_t>> content_range(const HttpHead& head) {
+std::optional<std::pair<std::int64_t, std::int64_t>> content_range(const HttpHead& head, std::int64_t expected) {
   const std::string* const field = head.find("content-range");
   if (field == nullptr || !field->starts_with("bytes ")) return std::nullopt;
   const std::string_view text = std::string_view(*field).substr(6);
   const std::size_t dash = text.find('-'), slash = text.find('/');
   if (dash == text.npos || slash == text.npos || slash < dash) return std::nullopt;
   const auto first = number_in<std::int64_t>(text.substr(0, dash)),
-             size = number_in<std::int64_t>(text.substr(slash + 1));
+             size = text.substr(slash + 1) == "*" ? expected : number_in<std::int64_t>(text.substr(slash + 1));
   if (!first || !size) return std::nullopt;
   return std::pair(*first, *size);
 }
@@ -95,7 +95,7 @@ void Download::take_head(Segment& segment, const HttpHead& head) {
   repository_.check_head(head, commit_, file_);
   if (head.status == 416) throw BadCheckpoint(where(), "expected {} bytes, the server has fewer", file_.size);
   if (head.status == 206 && has_ranges_) {
-    const auto range = content_range(head);
+    const auto range = content_range(head, file_.size);
     if (!range || range->first != segment.rest.begin) {
       throw BadInput(where(), "asked for the bytes from {} on, got others", segment.rest.begin);
     }

@@ -10,7 +10,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kMaxSafetensorsHeader = 100'000'000;  // the format's own limit
-constexpr std::int64_t kMaxGgufHeader = std::int64_t{256} << 20;
+constexpr std::int64_t kMaxGgufHeader = std::int64_t{64} << 20;
 constexpr std::int64_t kPiece = std::int64_t{256} << 10;
 
 }  // namespace
@@ -29,8 +29,9 @@ std::int64_t header_bytes(std::string_view path, std::span<const std::byte> firs
   try {
     GgufMetadata::parse(first, path).contents();
     return known;
-  } catch (const BadCheckpoint&) {  // it is longer
-    return known + kPiece;
+  } catch (const BadCheckpoint& e) {
+    const bool is_longer = std::string_view(e.what()).find("truncated") != std::string_view::npos;
+    return is_longer ? known + kPiece : known;
   } catch (const Error&) {
     return known;
   }

@@ -43,13 +43,12 @@ class Puller {
     PullResult result = outline(plan);
     if (is_dry) return result;
     if (is_offline || std::ranges::all_of(result.files, &PulledFile::cached)) {
+      if (!is_offline) keep_tree(plan);
       finish(plan);
       return result;
     }
-    if (access_.check && wanted_ == HubWanted::model && fetches_much(plan)) {
-      const TemporaryFolder folder;
-      PullResult not_counted;
-      access_.check(copy_headers(plan, folder.path(), not_counted));
+    if (access_.check && wanted_ == HubWanted::model && fetches_weights(plan)) {
+      check(plan);
       result.fetched_bytes = outline(plan).fetched_bytes;  // with the configs, which are not fetched again
     }
     cache_.prepare();
@@ -109,17 +108,29 @@ class Puller {
       return offline_plan();
     } catch (const BadInput&) {
       return std::nullopt;
+    } catch (const BadCheckpoint&) {
+      return std::nullopt;
     }
+  }
+
+  /// The list of all files that the cache has; empty if it has none, or none that can be read.
+  std::vector<RemoteFile> known_files(const std::string& commit) const {
+    try {
+      if (cache_.has_tree(commit)) return cache_.files(commit);
+    } catch (const BadCheckpoint&) {  // it is replaced
+    }
+    return {};
   }
 
   Plan online_plan() {
     std::optional<Plan> kept = copy();
-    if (kept && is_commit(name_.revision)) return std::move(*kept);
+    if (kept && is_commit(name_.revision) && cache_.has_tree(kept->commit)) return std::move(*kept);
     try {
       const HubRepository repository(http_, settings_, name_, kept ? 0 : 3);
       Plan plan;
       plan.commit = is_commit(name_.revision) ? name_.revision : repository.commit();
-      plan.all = cache_.has_tree(plan.commit) ? cache_.files(plan.commit) : repository.files(plan.commit);
+      plan.all = known_files(plan.commit);
+      if (plan.all.empty()) plan.all = repository.files(plan.commit);
       fill(plan, [&](const RemoteFile& file) { return repository.read(plan.commit, file); });
       return plan;
     } catch (const HubUnreachable& e) {
@@ -147,10 +158,24 @@ class Puller {
     return result;
   }
 
-  bool fetches_much(const Plan& plan) const {
-    constexpr std::int64_t kMuch = std::int64_t{16} << 20;
+  static bool is_weights(const RemoteFile& file) {
+    return file.path.ends_with(".safetensors") || file.path.ends_with(".gguf");
+  }
+  bool fetches_weights(const Plan& plan) const {
     return std::ranges::any_of(plan.wanted,
-                               [&](const RemoteFile& file) { return file.size >= kMuch && !is_cached(plan, file); });
+                               [&](const RemoteFile& file) { return is_weights(file) && !is_cached(plan, file); });
+  }
+
+  void check(Plan& plan) {
+    const TemporaryFolder folder;
+    std::string path;
+    try {
+      PullResult not_counted;
+      path = copy_headers(plan, folder.path(), not_counted);
+    } catch (const OutOfCapacity&) {  // no room for a file of that size, even with holes: the pull says what is missing
+      return;
+    }
+    access_.check(path);
   }
 
   /// Returns the path of what is opened. Adds what is fetched to the result.
@@ -171,11 +196,11 @@ class Puller {
   }
 
   void copy_header(Plan& plan, const RemoteFile& file, const std::string& to, PullResult& result) {
-    const bool is_weights = file.path.ends_with(".safetensors") || file.path.ends_with(".gguf");
+    const bool is_text = file.path.ends_with(".json") || file.path.ends_with(".txt");
     const auto known = plan.contents.find(file.path);
     if (known != plan.contents.end()) return write_file(to, known->second);
     std::string bytes;
-    if (is_weights) {
+    if (is_weights(file)) {
       constexpr std::int64_t kFirst = std::int64_t{16} << 10;
       for (std::int64_t wanted = kFirst; wanted > std::ssize(bytes);) {
         const std::int64_t end = std::min(wanted, file.size);
@@ -183,13 +208,13 @@ class Puller {
         if (end == file.size) break;
         wanted = header_bytes(file.path, std::as_bytes(std::span(bytes)));
       }
-    } else {
+    } else if (is_text) {
       bytes = plan.contents[file.path] = repository_.read(plan.commit, file);
     }
     result.fetched_bytes += std::ssize(bytes);
     write_file(to, bytes);
     std::error_code error;
-    if (is_weights) std::filesystem::resize_file(to, static_cast<std::uintmax_t>(file.size), error);
+    if (!is_text) std::filesystem::resize_file(to, static_cast<std::uintmax_t>(file.size), error);
     if (error) throw OutOfCapacity(to, "cannot make a file with holes of {} bytes: {}", file.size, error.message());
   }
 
@@ -231,9 +256,15 @@ class Puller {
       PartFile part(cache_.part(file.etag()), file.size);
       const std::int64_t resumed = part.present().total();
       Download download(http_, repository_, plan.commit, file, part, access_.jobs);
-      const std::string hash = download.run([&](std::int64_t present) {
-        report({HubProgress::Event::bytes, file.path, present, file.size, done_ + present, total_});
-      });
+      std::string hash;
+      try {
+        hash = download.run([&](std::int64_t present) {
+          report({HubProgress::Event::bytes, file.path, present, file.size, done_ + present, total_});
+        });
+      } catch (const BadCheckpoint&) {  // the server has another file
+        part.remove();
+        throw;
+      }
       result.fetched_bytes += download.fetched();
       if (hash == file.etag()) {
         result.resumed_bytes += resumed;
@@ -243,6 +274,13 @@ class Puller {
       if (resumed > 0) continue;  // what an earlier pull has left may be what is wrong
       throw BadCheckpoint(name_.text(), "{}: expected content with the hash {}, got {}; it was deleted", file.path,
                           file.etag(), hash);
+    }
+  }
+
+  void keep_tree(const Plan& plan) const {
+    try {
+      if (known_files(plan.commit).empty()) cache_.write_tree(plan.commit, plan.all);
+    } catch (const Error&) {  // a cache may be read-only once it has everything
     }
   }
 

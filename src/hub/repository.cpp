@@ -14,17 +14,20 @@ namespace vitrine {
 namespace {
 
 constexpr std::size_t kMaxAnswer = std::size_t{32} << 20, kMaxPages = 10000;
+constexpr int kMostLinks = 4;  // to another host, which may have expired
 
 /// The URL of the next page, as `Link: <URL>; rel="next"` names it; "" if there is none.
 std::string next_page(const HttpHead& head) {
   const std::string* const link = head.find("link");
   if (link == nullptr) return "";
-  for (std::string_view part : split(*link, ',')) {
-    const std::size_t begin = part.find('<'), end = part.find('>');
-    if (begin == part.npos || end == part.npos || end < begin || part.find("rel=\"next\"", end) == part.npos) continue;
-    return redirected(head.url, std::string(part.substr(begin + 1, end - begin - 1)));
+  for (std::string_view rest = *link;;) {  // a URL may have commas
+    const std::size_t begin = rest.find('<'), end = rest.find('>', begin);
+    if (begin == rest.npos || end == rest.npos) return "";
+    const std::string_view parameters = rest.substr(end, rest.find('<', end) - end);
+    const bool is_next = parameters.find("rel=\"next\"") != rest.npos || parameters.find("rel=next") != rest.npos;
+    if (is_next) return redirected(head.url, std::string(rest.substr(begin + 1, end - begin - 1)));
+    rest.remove_prefix(end + 1);
   }
-  return "";
 }
 
 std::string text_at(const Json& object, const char* key) {
@@ -75,6 +78,10 @@ void HubRepository::refuse(const HttpResult& result, const std::string& what) co
   const std::string page = settings_.endpoint + "/" + name_.repository;
   if (!result.failure.empty()) {
     throw HubUnreachable(where, "cannot fetch {} from {}: {}", what, settings_.endpoint, result.failure);
+  }
+  if (result.head.status != 0 && !http_.is_endpoint(result.head.url)) {
+    throw HubUnreachable(where, "cannot fetch {}: {} answers with status {}", what, shown_url(result.head.url),
+                         result.head.status);
   }
   const std::string* const field = result.head.find("x-error-code");
   const std::string code = field == nullptr ? "" : *field;
@@ -155,7 +162,8 @@ std::vector<RemoteFile> HubRepository::files(const std::string& commit) const {
 }
 
 void HubRepository::check_head(const HttpHead& head, const std::string& commit, const RemoteFile& file) const {
-  if (!http_.is_endpoint(head.url)) return;  // other hosts have etags of their own
+  if (!http_.is_endpoint(head.url)) return;                                     // other hosts have etags of their own
+  if (head.status != 200 && head.status != 206 && !head.is_redirect()) return;  // errors have etags of their own
   const std::string where = name_.text() + ", " + file.path;
   if (const std::string* const given = head.find("x-repo-commit")) {
     check_hexadecimal(*given, 40, where + ": X-Repo-Commit");
@@ -228,8 +236,11 @@ std::string HubRepository::read(const std::string& commit, const RemoteFile& fil
     HttpResult result = http_.perform(request);
     if (std::ssize(body) == range.size()) return body;
     if (takes && !result.error && result.failure.empty()) result.failure = "the answer ended early";
-    const auto delay = retry_delay(result, failures);
-    if (!delay || failures >= most_retries_) refuse(result, file.path);
+    auto delay = retry_delay(result, failures);
+    const bool is_link = !http_.is_endpoint(result.head.url) && result.failure.empty() && !result.error;
+    const bool has_expired = is_link && (result.head.status == 403 || result.head.status == 410);
+    if (has_expired && failures < kMostLinks) delay = std::chrono::milliseconds(0);  // another link may be valid
+    if (!delay || (failures >= most_retries_ && !has_expired)) refuse(result, file.path);
     http_.sleep(*delay);
   }
 }

@@ -86,6 +86,7 @@ bool has_quantization(const std::string& path, const std::string& what) {
 struct Choice {
   std::string path;  ///< The first file.
   std::vector<std::string> files;
+  std::string missing{};  ///< The first file that the repository lacks; "": none.
 };
 
 /// The place of "-00001-of-00003.gguf" in a path, if it ends so.
@@ -99,7 +100,7 @@ std::optional<std::size_t> place_of_number(std::string_view path) {
   return path.size() - kForm.size();
 }
 
-std::vector<Choice> choices_in(const HubName& name, const std::vector<std::string>& paths) {
+std::vector<Choice> choices_in(const std::vector<std::string>& paths) {
   std::vector<Choice> choices;
   const std::set<std::string> present(paths.begin(), paths.end());
   for (const std::string& path : present) {
@@ -117,7 +118,7 @@ std::vector<Choice> choices_in(const HubName& name, const std::vector<std::strin
     for (int i = 1; i <= count; ++i) {
       choice.files.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", path.substr(0, *at), i, count));
       if (!present.contains(choice.files.back())) {
-        throw BadInput(name.text(), "expected {} files of {}, {} is missing", count, path, choice.files.back());
+        if (choice.missing.empty()) choice.missing = choice.files.back();
       }
     }
     choices.push_back(std::move(choice));
@@ -213,13 +214,17 @@ HubSelection select_files(const HubName& name, HubWanted wanted, const std::vect
     }
     return folder;
   }
-  const std::vector<Choice> choices = choices_in(name, paths);
+  const std::vector<Choice> choices = choices_in(paths);
   if (choices.empty() && !name.what.empty() && has_weights) {
     throw BadInput(name.text(), "the repository has no .gguf, so \"{}\" matches nothing; it is a folder, hf:{}",
                    name.what, name.repository);
   }
   if (choices.empty()) refuse_without_weights(name, paths);
   const Choice& choice = chosen(name, choices);
+  if (!choice.missing.empty()) {
+    throw BadInput(name.text(), "expected {} files of {}, {} is missing", choice.files.size(), choice.path,
+                   choice.missing);
+  }
   return {choice.files, choice.path};
 }
 

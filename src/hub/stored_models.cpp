@@ -79,7 +79,10 @@ std::set<std::string> blobs_of(const fs::path& revision) {
   for_each_file(revision, [&](const fs::path& path) {
     std::error_code error;
     const fs::path target = fs::read_symlink(path, error);
-    if (!error) blobs.insert(target.filename().string());
+    const std::string name = target.filename().string();
+    const bool is_hash =
+        (name.size() == 40 || name.size() == 64) && name.find_first_not_of("0123456789abcdef") == name.npos;
+    if (!error && is_hash) blobs.insert(name);  // anything else is no blob
   });
   return blobs;
 }
@@ -152,6 +155,9 @@ StoredDeletion plan_deletion(const std::string& cache, const std::string& given)
   }
   check_unlocked(cache, name);
   const fs::path folder = fs::path(cache) / repository_folder(name);
+  for (const fs::path& part : {folder, folder / "blobs", folder / "snapshots", folder / "refs", folder / "trees"}) {
+    if (fs::is_symlink(part)) throw BadInput(given, "{} is a link: nothing is deleted through it", part.string());
+  }
   StoredDeletion deletion;
   const auto take = [&](const fs::path& path) {
     deletion.bytes += bytes_of(path);

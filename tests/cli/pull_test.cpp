@@ -223,5 +223,16 @@ TEST_F(Hub, WhatCannotRunIsNamedBeforeItIsFetched) {
   fetching({"pull", "hf:o/n", "--force"});
 }
 
+TEST_F(Hub, ATensorThatIsUnknownIsNamedBeforeItIsFetched) {
+  const std::string model = folder_ / "m";
+  output_of({"init", "gpt2", model, "--seed", "1", "--set", "n_layers=2", "--set", "d_model=32", "--set", "n_heads=2"});
+  Json config = Json::parse(read_file(model + "/config.json"));
+  config["n_layer"] = 1;  // the tensors of the second layer are left
+  add(model);
+  hub_.add("config.json", config.dump());
+  expect_error({"pull", "hf:o/n"}, {"h.1.", "--force"});
+  EXPECT_FALSE(fs::exists(hub_.repository() + "/blobs/" + hub_.etag("model.safetensors")));
+}
+
 }  // namespace
 }  // namespace vitrine::test

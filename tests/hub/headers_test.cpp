@@ -83,5 +83,21 @@ TEST_F(Headers, HeadersComeFromServersWithoutRangesAndFromTheCache) {
   EXPECT_EQ(read_file(headers.path + "/" + kBig), safetensors(5 * kMiB));
 }
 
+TEST_F(Headers, AnExpiredLinkIsResolvedAgain) {
+  hub_.add(kBig, safetensors(kMiB));
+  hub_.change = [n = std::make_shared<std::atomic<int>>(0)](const HubRequest& request, HubReply& reply) {
+    if (request.at_store && (*n)++ == 0) reply = {410};
+  };
+  EXPECT_GT(fetch_headers(parse_hub_name("hf:o/n"), {}).remote.fetched_bytes, 100'000);
+}
+
+TEST_F(Headers, ErrorsWithEtagsAreTriedAgain) {
+  hub_.add(kBig, safetensors(kMiB));
+  hub_.change = [n = std::make_shared<std::atomic<int>>(0)](const HubRequest& request, HubReply& reply) {
+    if (!request.at_store && request.path.ends_with(kBig) && (*n)++ == 0) reply = {503, {{"ETag", "W/\"1c-abc\""}}};
+  };
+  EXPECT_GT(fetch_headers(parse_hub_name("hf:o/n"), {}).remote.fetched_bytes, 100'000);
+}
+
 }  // namespace
 }  // namespace vitrine::test

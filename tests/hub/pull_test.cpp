@@ -372,16 +372,17 @@ TEST_F(Pull, ModelsAreListedAndDeleted) {
   EXPECT_THAT(models[0].revisions[0].refs, testing::ElementsAre("main"));
   EXPECT_THAT(models[0].revisions[0].files, testing::ElementsAre("config.json", kBig));
   // A second revision, which shares a file.
-  const std::string other(40, '9');
+  const std::string other(40, '9'), own(40, 'a');
   fs::create_directories(hub_.repository() + "/snapshots/" + other);
   write_file(hub_.repository() + "/refs/old", other);
-  write_file(hub_.repository() + "/blobs/aa", "12345");
+  write_file(hub_.repository() + "/blobs/" + own, "12345");
   fs::create_symlink("../../blobs/" + hub_.etag(kBig), hub_.repository() + "/snapshots/" + other + "/a");
-  fs::create_symlink("../../blobs/aa", hub_.repository() + "/snapshots/" + other + "/b");
+  fs::create_symlink("../../blobs/" + own, hub_.repository() + "/snapshots/" + other + "/b");
+  fs::create_symlink("../../blobs/..", hub_.repository() + "/snapshots/" + other + "/c");  // no blob
   const StoredDeletion old = plan_deletion(hub_.cache(), "hf:o/n@old");
   EXPECT_EQ(old.bytes, 5 + 40);
   delete_stored(old);
-  EXPECT_FALSE(fs::exists(hub_.repository() + "/blobs/aa"));
+  EXPECT_FALSE(fs::exists(hub_.repository() + "/blobs/" + own));
   EXPECT_FALSE(fs::exists(hub_.repository() + "/refs/old"));
   expect_right();
   EXPECT_THAT(message_of<BadInput>([&] { plan_deletion(hub_.cache(), "o/m"); }), HasSubstr("did you mean o/n"));
