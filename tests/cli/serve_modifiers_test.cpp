@@ -279,6 +279,11 @@ TEST_F(ServeAdmin, KeysAndPathsAreChecked) {
     EXPECT_EQ(status(path), 400) << path;
   }
   EXPECT_EQ(status(3), 400);
+  std::filesystem::create_directories(folder_ / "allowed/broken");
+  std::ofstream(folder_ / "allowed/broken/adapter_config.json") << "{";
+  const HttpResponse broken = post(server, "/v1/load_lora_adapter", {{"lora_name", "n"}, {"lora_path", "broken"}});
+  EXPECT_NE(broken.status, 200) << "a load that fails says so: " << broken.body;
+  EXPECT_THAT(broken.body, HasSubstr("adapter_config.json"));
   for (const char* name : {"", "a/b", "a:b", "a b", "a"}) {
     EXPECT_EQ(post(server, "/v1/load_lora_adapter", {{"lora_name", name}, {"lora_path", "b"}}).status, 400) << name;
   }
