@@ -1,4 +1,6 @@
 // vitrine pull and models, and names of models on a hub in place of paths.
+#include <random>
+
 #include "cli/program.h"
 #include "hub/faulty_hub.h"
 
@@ -133,8 +135,9 @@ TEST_F(Hub, APullThatIsKilledGoesOn) {
   hub_.rate = std::int64_t{8} << 20;  // two seconds in all
   std::mt19937 random(1);
   for (int i = 0; i < 6; ++i) {
+    const std::int64_t enough = hub_.sent() + (std::int64_t{4} << 20) + static_cast<std::int64_t>(random() % (4 << 20));
     Program program({"pull", "hf:o/n"});
-    std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 200));
+    program.wait_until([&] { return hub_.sent() > enough; });
     program.send(SIGKILL);
     EXPECT_EQ(program.finish().signal, SIGKILL);
   }
