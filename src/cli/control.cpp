@@ -99,7 +99,10 @@ void run_control_make(const ControlOptions& o) {
 void add_make(Command& group) {
   const auto [command, o] =
       new_command<ControlOptions>(group, "make", "Make a control vector from pairs of texts or conversations");
-  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf or a llama2.c .bin")->required()->type_name("");
+  command.add_option("MODEL", o->model, "A Hugging Face folder, a .gguf, a llama2.c .bin or hf:ORG/NAME")
+      ->required()
+      ->type_name("");
+  allow_hub(*o, o->model);
   command.add_option("PAIRS", o->pairs, "Lines {\"positive\", \"negative\"}, each a text or a list of messages")
       ->required()
       ->type_name("");
@@ -109,6 +112,7 @@ void add_make(Command& group) {
   add_choice(command, "--pool", o->pool, {"last", "mean"},
              "The stream of a text: that of its last token, or the mean over its tokens (default: last)");
   add_file(command, "--template", o->template_path, "File with a chat template (default: the model's)");
+  allow_hub(*o, o->template_path, HubWanted::chat_template);
   finish_command(command, o, run_control_make,
                  "The directions have length 1. --control FILE=SCALE adds them to the stream after each block.\n"
                  "Example: vitrine control make models/default pairs.jsonl --out calm.gguf");

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/adapters/modifier_text.h"
 #include "cli/output.h"
 #include "generate/preflight.h"
 #include "hub/pull.h"
@@ -17,27 +18,12 @@ constexpr int kBarWidth = 24;
 constexpr std::chrono::seconds kLineEvery{30};
 constexpr std::chrono::milliseconds kFirstBar{500};
 
-/// Where FIRST-LAST, the layers of a control vector, begin at the end of an argument, with their colon; else its end.
-std::size_t begin_of_layers(std::string_view argument) {
-  const std::size_t colon = argument.rfind(':');
-  if (colon == argument.npos) return argument.size();
-  const std::string_view last = argument.substr(colon + 1);
-  const bool is_range = last.find_first_not_of("0123456789-") == last.npos && std::ranges::count(last, '-') == 1;
-  return is_range && last.front() != '-' && last.back() != '-' ? colon : argument.size();
-}
-
 /// Replaces the name in an argument, as in NAME=hf:ORG/REPOSITORY=0.5: the name of an adapter, a scale and layers are
 /// no part of it.
 void replace_name(std::string& argument, HubWanted wanted, const HubAccess& access) {
-  std::size_t begin = 0, end = begin_of_layers(argument);
-  if (!is_hub_name(argument)) {
-    begin = argument.find("=hf:");
-    if (begin == argument.npos) return;
-    ++begin;
-  }
-  end = std::min(end, argument.find('=', begin));
-  const std::string path = local_path(argument.substr(begin, end - begin), wanted, access);
-  argument = argument.substr(0, begin) + path + argument.substr(end);
+  if (!is_hub_name(argument) && argument.find("=hf:") == argument.npos) return;
+  const std::string name = parse_control_text(argument).path;  // an adapter's text has no layers, and a path neither
+  if (is_hub_name(name)) argument.replace(argument.find(name), name.size(), local_path(name, wanted, access));
 }
 
 }  // namespace

@@ -92,39 +92,25 @@ Subject open_local(const InfoOptions& o, const std::string& path) {
 }
 
 Json json_of(const PullResult& remote) {
-  std::int64_t cached = 0;
-  for (const PulledFile& file : remote.files) cached += file.cached ? file.bytes : 0;
   return {{"name", remote.name},
           {"commit", remote.commit},
           {"bytes", remote.bytes},
           {"fetched_bytes", remote.fetched_bytes},
-          {"cached_bytes", cached}};
+          {"cached_bytes", remote.cached_bytes()}};
 }
 
-/// Prints why a model on a hub cannot run.
-[[noreturn]] void report_obstacle(const InfoOptions& o, const PullResult& remote, const Obstacle& obstacle) {
-  const std::string& nearest = obstacle.nearest;
-  if (o.json) {
-    print_json({{"name", remote.name},
-                {"remote", json_of(remote)},
-                {"fit", Json()},
-                {"unsupported", {{{"where", obstacle.where}, {"what", obstacle.what}, {"nearest", nearest}}}}});
-  } else {
-    note(fmt::format("error: [{}{}{}] {}{}", remote.name, obstacle.where.empty() ? "" : ", ", obstacle.where,
-                     obstacle.what, nearest.empty() ? "" : "; nearest family: " + nearest));
+/// Says why a model on a hub cannot run.
+[[noreturn]] void refuse(const InfoOptions& o, const PullResult& remote, const Obstacle& obstacle) {
+  const auto& [where, what, nearest, is_malformed] = obstacle;
+  if (!o.json) {
+    throw Unsupported(remote.name + (where.empty() ? "" : ", " + where), "{}{}", what,
+                      nearest.empty() ? "" : "; nearest family: " + nearest);
   }
+  print_json({{"name", remote.name},
+              {"remote", json_of(remote)},
+              {"fit", Json()},
+              {"unsupported", {{{"where", where}, {"what", what}, {"nearest", nearest}}}}});
   throw Reported();
-}
-
-/// An error names the model, and not the copy.
-Subject open_headers(const InfoOptions& o, const ModelHeaders& headers) {
-  try {
-    return open_local(o, headers.path);
-  } catch (const BadInput& e) {
-    const std::string message = e.what();
-    const std::size_t end = message.find("] ");
-    throw BadInput(headers.remote.name, "{}", end == message.npos ? message : message.substr(end + 2));
-  }
 }
 
 /// The headers of a model on a hub, read as the model's files are.
@@ -132,9 +118,10 @@ Subject open_remote(const InfoOptions& o) {
   const CleanStop guard;
   PullDisplay display;
   const ModelHeaders headers = fetch_headers(parse_hub_name(o.model), hub_access(o, display));
-  const auto obstacle = find_obstacle(headers.path, {o.allowed_config_keys, o.allowed_tensors});
-  if (obstacle) report_obstacle(o, headers.remote, *obstacle);
-  Subject subject = open_headers(o, headers);
+  if (const auto obstacle = find_obstacle(headers.path, {o.allowed_config_keys, o.allowed_tensors})) {
+    refuse(o, headers.remote, *obstacle);
+  }
+  Subject subject = open_local(o, headers.path);
   subject.name = headers.remote.path;
   subject.remote = headers.remote;
   return subject;
@@ -362,10 +349,9 @@ void run_info(const InfoOptions& o) {
                         s.remote ? s.remote->name : s.name, s.description, grouped(count_params(s.config)), s.types,
                         gb(static_cast<double>(s.stored_bytes))));
   if (s.remote) {
-    const Json remote = json_of(*s.remote);
     page.line(fmt::format("On the hub: commit {}, {}, of which {} are in the cache; {} were read for this",
                           s.remote->commit.substr(0, 12), byte_text(s.remote->bytes),
-                          byte_text(remote["cached_bytes"].get<std::int64_t>()), byte_text(s.remote->fetched_bytes)));
+                          byte_text(s.remote->cached_bytes()), byte_text(s.remote->fetched_bytes)));
   }
   if (fit) page.line(text_of(*fit, request, s));
   if (!s.source.empty()) page.line("Source: " + s.source);

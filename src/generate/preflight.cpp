@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 /// Whether the path is an adapter or a control vector.
 bool changes_a_model(const std::string& path) {
   if (fs::is_directory(path)) return fs::exists(path + "/adapter_config.json") && !fs::exists(path + "/config.json");
-  if (!path.ends_with(".gguf")) return false;
   const auto file = MappedFile::open(path);
   const GgufMetadata metadata = GgufMetadata::parse(file->bytes(), path);
   return metadata.string("general.type") == "adapter" || metadata.string("general.architecture") == "controlvector";
@@ -81,7 +80,7 @@ Obstacle obstacle_of(std::string message, const std::string& path, bool is_malfo
 
 std::optional<Obstacle> find_obstacle(const std::string& path, const LoadOptions& options) {
   try {
-    if (!changes_a_model(path)) load_checkpoint(path, options);
+    load_checkpoint(path, options);
     return std::nullopt;
   } catch (const Unsupported& e) {
     return obstacle_of(e.what(), path, false);
@@ -94,7 +93,7 @@ std::optional<Obstacle> find_obstacle(const std::string& path, const LoadOptions
 
 void refuse_obstacle(const std::string& path, const LoadOptions& options) {
   const auto obstacle = find_obstacle(path, options);
-  if (!obstacle || obstacle->is_malformed) return;
+  if (!obstacle || obstacle->is_malformed || changes_a_model(path)) return;
   const std::string near = obstacle->nearest.empty() || obstacle->what.find(obstacle->nearest) != std::string::npos
                                ? ""
                                : " (nearest family: " + obstacle->nearest + ")";

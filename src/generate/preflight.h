@@ -16,11 +16,12 @@ struct Obstacle {
   bool is_malformed = false;  ///< What cannot be read is no model: it may be wanted for something else.
 };
 
-/// What load_checkpoint() has against the model that fetch_headers() has copied to `path`; nothing if it runs, and for
-/// an adapter or a control vector, which is no model. Throws Interrupted and OutOfCapacity.
+/// What load_checkpoint() has against the model that fetch_headers() has copied to `path`; nothing if it runs. Throws
+/// Interrupted and OutOfCapacity.
 std::optional<Obstacle> find_obstacle(const std::string& path, const LoadOptions& options);
 
-/// Throws Unsupported for a model that is well-formed and cannot run. For HubAccess::check.
+/// Throws Unsupported for a model that is well-formed and cannot run; not for an adapter or a control vector. For
+/// HubAccess::check.
 void refuse_obstacle(const std::string& path, const LoadOptions& options);
 
 }  // namespace vitrine

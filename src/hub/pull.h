@@ -29,6 +29,12 @@ struct PullResult {
   std::int64_t fetched_bytes = 0;  ///< Without the headers of weights that HubAccess::check has read before.
   std::int64_t resumed_bytes = 0;  ///< Of parts that an earlier pull has left.
   std::vector<PulledFile> files;
+
+  std::int64_t cached_bytes() const {
+    std::int64_t cached = 0;
+    for (const PulledFile& file : files) cached += file.cached ? file.bytes : 0;
+    return cached;
+  }
 };
 
 /// Fetches what the cache lacks of the files that a name means, or with `is_dry` only says what that is. Where the hub

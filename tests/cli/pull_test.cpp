@@ -226,6 +226,23 @@ TEST_F(Hub, WhatCannotRunIsNamedBeforeItIsFetched) {
   fetching({"pull", "hf:o/n", "--force"});
 }
 
+TEST_F(Hub, ControlVectorsAreMadeOfANameAndFetchedWithTheirScaleAndLayers) {
+  add(default_model());
+  const std::string pairs = folder_ / "pairs.jsonl", file = folder_ / "c.gguf";
+  write_file(pairs, R"({"positive": "She was happy", "negative": "She was sad"})");
+  fetching({"control", "make", "hf:o/n", pairs, "--out", file});
+  FaultyHub control{folder_ / "control"};  // another hub, which is the one in the environment now
+  control.add("c.gguf", read_file(file));
+  const auto with = [&](const std::string& text) {
+    return fetching({"generate", default_model(), "Once", "--seed", "1", "--max-tokens", "6", "--control", text});
+  };
+  EXPECT_EQ(with("hf:o/n=4:1-3"), with(file + "=4:1-3"));
+  EXPECT_EQ(with("hf:o/n:c.gguf:2-2"), with(file + ":2-2"));
+  const Outcome info = run_program({"info", "hf:o/n", "--json"});
+  EXPECT_EQ(info.status, 1);
+  EXPECT_THAT(Json::parse(info.out)["unsupported"][0]["what"].get<std::string>(), HasSubstr("controlvector"));
+}
+
 TEST_F(Hub, ATensorThatIsUnknownIsNamedBeforeItIsFetched) {
   const std::string model = folder_ / "m";
   output_of({"init", "gpt2", model, "--seed", "1", "--set", "n_layers=2", "--set", "d_model=32", "--set", "n_heads=2"});
