@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "constrain/cache.h"
 #include "generate/dry.h"
 #include "generate/engine.h"
 #include "generate/generator.h"
-#include "support/data.h"
 #include "support/run.h"
+#include "support/stories.h"
 
 namespace vitrine::test {
 namespace {
@@ -24,16 +23,8 @@ const Source kDate{Source::Kind::regex, "[0-9]{4}-(0[1-9]|1[0-2])(, [a-z]+)*"};
 const Source kChoice{Source::Kind::choice, "", {"yes, it is", "yes, it was", "no"}};
 const Source kGrammar{Source::Kind::grammar, "root ::= \"(\" root \")\" | [a-c]+"};
 
-class Constrained : public testing::Test {
+class Constrained : public StoriesTest {
  protected:
-  void SetUp() override {
-    const std::string folder = outside_data("models/stories260K");
-    if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no models/stories260K";
-    checkpoint_ = load_checkpoint(folder + "/stories260K.bin");
-    tokenizer_ = load_tokenizer(folder + "/tok512.bin");
-    cache_.emplace(*tokenizer_);
-  }
-  GenerateContext context() { return {checkpoint_.model.get(), &pool_, &default_kernels(), tokenizer_.get()}; }
   GenerateRequest request(const Source& source, std::int64_t max_tokens, std::uint64_t seed, bool fast = false) {
     GenerateRequest r;
     r.prompt = tokenizer_->encode("Once upon a time", SpecialTokens::apply);
@@ -42,27 +33,22 @@ class Constrained : public testing::Test {
     r.sampling = {.temperature = 1.5, .top_k = 0, .top_p = 1};
     r.seed = seed;
     r.n_logprobs = 1;
-    r.answer.constraint = cache_->get(source);
-    if (fast) r.answer.fast_forward = cache_->tokens();
+    r.answer.constraint = constraints_->get(source);
+    if (fast) r.answer.fast_forward = constraints_->tokens();
     return r;
   }
   GenerateResult answer(const GenerateRequest& r) { return generate(context(), {&r, 1})[0]; }
-
-  Checkpoint checkpoint_;
-  std::unique_ptr<const Tokenizer> tokenizer_;
-  std::optional<constrain::ConstraintCache> cache_;
-  ThreadPool pool_{2};
 };
 
 TEST_F(Constrained, EveryAnswerIsPermittedAndEnds) {
   for (const Source& source : {kObject, kDate, kChoice, kGrammar}) {
-    const std::int64_t shortest = cache_->get(source)->shortest();
+    const std::int64_t shortest = constraints_->get(source)->shortest();
     for (const std::int64_t max_tokens : {shortest, shortest + 7, shortest + 60}) {
       for (std::uint64_t seed = 0; seed < 6; ++seed) {
         const GenerateResult found = answer(request(source, max_tokens, seed, seed % 2 == 0));
         EXPECT_EQ(found.finish_reason, FinishReason::stop) << found.text;
         EXPECT_LE(std::ssize(found.ids), max_tokens);
-        constrain::Matcher matcher(cache_->get(source));
+        constrain::Matcher matcher(constraints_->get(source));
         matcher.append(found.text);
         EXPECT_TRUE(matcher.is_complete()) << found.text;
       }
@@ -120,7 +106,7 @@ TEST_F(Constrained, ForcedTextIsReadInOneRound) {
 /// The mask after a token is computed once, also by the search for text that must follow.
 TEST_F(Constrained, TheNextTokensAreComputedOnce) {
   const std::vector<std::int32_t> stops;
-  ConstrainedText text({cache_->get({Source::Kind::regex, "abc[x-z]+"}), true});
+  ConstrainedText text({constraints_->get({Source::Kind::regex, "abc[x-z]+"}), true});
   EXPECT_FALSE(text.take_forced(20, stops, 0, nullptr).size());
   const AllowedTokens& first = text.allowed(20, stops);
   const std::uint64_t* const mask = first.text.words().data();
@@ -132,7 +118,7 @@ TEST_F(Constrained, TheNextTokensAreComputedOnce) {
   const std::vector<std::int32_t> forced = text.take_forced(19, stops, 10, &before);
   EXPECT_EQ(before.size(), forced.size());
   const AllowedTokens next = text.allowed(19 - std::ssize(forced), stops);
-  ConstrainedText again({cache_->get({Source::Kind::regex, "abc[x-z]+"}), true});
+  ConstrainedText again({constraints_->get({Source::Kind::regex, "abc[x-z]+"}), true});
   again.append(id);
   for (const std::int32_t own : forced) again.append(own);
   EXPECT_TRUE(std::ranges::equal(next.text.words(), again.allowed(19 - std::ssize(forced), stops).text.words()));
@@ -163,7 +149,7 @@ TEST_F(Constrained, BeamsStayWithinTheConstraint) {
     r.n_logprobs = 0;
     r.beam.n_beams = 3;
     const GenerateResult found = answer(r);
-    constrain::Matcher matcher(cache_->get(source));
+    constrain::Matcher matcher(constraints_->get(source));
     matcher.append(found.text);
     EXPECT_TRUE(matcher.is_complete()) << found.text;
     EXPECT_EQ(found.finish_reason, FinishReason::stop);
@@ -171,7 +157,7 @@ TEST_F(Constrained, BeamsStayWithinTheConstraint) {
 }
 
 TEST_F(Constrained, TooFewTokensAreRefusedWithBothNumbers) {
-  const std::int64_t shortest = cache_->get(kObject)->shortest();
+  const std::int64_t shortest = constraints_->get(kObject)->shortest();
   GenerateRequest r = request(kObject, shortest - 1, 0);
   try {
     answer(r);
@@ -187,7 +173,7 @@ TEST_F(Constrained, TooFewTokensAreRefusedWithBothNumbers) {
 /// Alone and under a constraint, however tokens divide them.
 TEST_F(Constrained, BannedStringsDoNotOccur) {
   const std::vector<std::string> texts = {"the", " a", "e.", "and", "She"};
-  const auto banned = std::make_shared<const BannedStrings>(texts, cache_->vocabulary());
+  const auto banned = std::make_shared<const BannedStrings>(texts, constraints_->vocabulary());
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     GenerateRequest r = request(kDate, 60, seed);
     if (seed % 2 == 0) r.answer = {};
@@ -195,8 +181,8 @@ TEST_F(Constrained, BannedStringsDoNotOccur) {
     const GenerateResult found = answer(r);
     for (const std::string& text : texts) EXPECT_EQ(found.text.find(text), std::string::npos) << found.text;
   }
-  EXPECT_THROW(BannedStrings({""}, cache_->vocabulary()), BadInput);
-  EXPECT_THROW(BannedStrings(std::vector<std::string>(65, "x"), cache_->vocabulary()), BadInput);
+  EXPECT_THROW(BannedStrings({""}, constraints_->vocabulary()), BadInput);
+  EXPECT_THROW(BannedStrings(std::vector<std::string>(65, "x"), constraints_->vocabulary()), BadInput);
 }
 
 /// A repetition does not reach across a breaker.
@@ -210,11 +196,11 @@ TEST_F(Constrained, DryBreakersEndARepetition) {
 }
 
 TEST_F(Constrained, TheCacheForgetsWhatIsOld) {
-  const auto first = cache_->get(kObject);
-  EXPECT_EQ(cache_->get(kObject), first);
-  cache_->get(kDate);
-  cache_->limit(0);
-  EXPECT_NE(cache_->get(kObject), first);
+  const auto first = constraints_->get(kObject);
+  EXPECT_EQ(constraints_->get(kObject), first);
+  constraints_->get(kDate);
+  constraints_->limit(0);
+  EXPECT_NE(constraints_->get(kObject), first);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "generate/generator.h"
 #include "generate/score.h"
 #include "support/dice.h"
+#include "support/poisoned.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -116,13 +117,8 @@ TEST(Engine, DecodingComesBeforePrompts) {
 TEST(Engine, ASequenceThatIsNotFiniteFailsAlone) {
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   constexpr std::int32_t kPoison = 9;
-  ModelParams params = checkpoint.model->params();
-  const Shape shape{checkpoint.model->config().vocab_size, checkpoint.model->config().d_model};
-  const auto* stored = reinterpret_cast<const float*>(params.embed.view.data);
-  std::vector<float> embedding(stored, stored + shape.count());
-  embedding[static_cast<std::size_t>(kPoison * shape[1])] = std::numeric_limits<float>::quiet_NaN();
-  params.embed.view.data = reinterpret_cast<const std::byte*>(embedding.data());
-  const Model model(checkpoint.model->config(), params, {});
+  const PoisonedModel poisoned(checkpoint, kPoison);
+  const Model& model = poisoned.model();
 
   ThreadPool pool(2);
   const GenerateContext context{&model, &pool, &default_kernels()};

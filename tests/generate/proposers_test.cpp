@@ -9,6 +9,7 @@
 #include "generate/generator.h"
 #include "generate/lookup_proposer.h"
 #include "support/data.h"
+#include "support/poisoned.h"
 #include "support/run.h"
 
 namespace vitrine::test {
@@ -200,13 +201,8 @@ class Poison : public Proposer {
 TEST(Speculation, ProposalsThatAreNotFiniteEndNoText) {
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   constexpr std::int32_t kPoison = 9;
-  ModelParams params = checkpoint.model->params();
-  const Shape shape{checkpoint.model->config().vocab_size, checkpoint.model->config().d_model};
-  const auto* stored = reinterpret_cast<const float*>(params.embed.view.data);
-  std::vector<float> embedding(stored, stored + shape.count());
-  embedding[static_cast<std::size_t>(kPoison * shape[1])] = std::numeric_limits<float>::quiet_NaN();
-  params.embed.view.data = reinterpret_cast<const std::byte*>(embedding.data());
-  const Model model(checkpoint.model->config(), params, {});
+  const PoisonedModel poisoned(checkpoint, kPoison);
+  const Model& model = poisoned.model();
   ThreadPool pool(2);
   GenerateContext context{&model, &pool, &default_kernels()};
   std::vector<GenerateRequest> requests(3);

@@ -9,7 +9,6 @@
 #include "base/temp_folder.h"
 #include "checkpoint/adapters/create.h"
 #include "checkpoint/init.h"
-#include "constrain/cache.h"
 #include "generate/dry.h"
 #include "generate/generator.h"
 #include "generate/lookup_proposer.h"
@@ -18,6 +17,7 @@
 #include "support/dice.h"
 #include "support/run.h"
 #include "support/state_models.h"
+#include "support/stories.h"
 
 namespace vitrine::test {
 namespace {
@@ -281,15 +281,8 @@ TEST(Speculation, RecurrentModelsDecodePlainly) {
 }
 
 /// Constraints, forced text, banned strings, stop strings and reasoning budgets of a model with a tokenizer.
-class SpeculatedText : public testing::Test {
+class SpeculatedText : public StoriesTest {
  protected:
-  void SetUp() override {
-    const std::string folder = outside_data("models/stories260K");
-    if (folder.empty()) GTEST_SKIP() << "VITRINE_DATA has no models/stories260K";
-    checkpoint_ = load_checkpoint(folder + "/stories260K.bin");
-    tokenizer_ = load_tokenizer(folder + "/tok512.bin");
-    constraints_.emplace(*tokenizer_);
-  }
   GenerateRequest request(std::size_t i) {
     GenerateRequest r;
     r.prompt = tokenizer_->encode("Once upon a time, there was a little", SpecialTokens::apply);
@@ -300,11 +293,6 @@ class SpeculatedText : public testing::Test {
     r.n_logprobs = static_cast<int>(i % 3);
     return r;
   }
-
-  Checkpoint checkpoint_;
-  std::unique_ptr<const Tokenizer> tokenizer_;
-  std::optional<constrain::ConstraintCache> constraints_;
-  ThreadPool pool_{2};
 };
 
 TEST_F(SpeculatedText, EveryEventIsTheSame) {
@@ -333,7 +321,7 @@ TEST_F(SpeculatedText, EveryEventIsTheSame) {
     if (i % 6 == 5) r.limits.repetition = RepetitionLimit{1, 4, 2};
     requests.push_back(std::move(r));
   }
-  Comparison comparison({checkpoint_.model.get(), &pool_, &default_kernels(), tokenizer_.get()}, requests);
+  Comparison comparison(context(), requests);
   comparison.expect_same(1, 1);
   comparison.expect_same(0.8, 2);
   comparison.expect_same(0.8, 3);

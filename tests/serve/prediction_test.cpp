@@ -26,7 +26,7 @@ TEST_F(Prediction, IsProposed) {
   expect_chat_error(R"("prediction": {"type": "content"})", "prediction.content");
   expect_chat_error(R"("prediction": {"type": "content", "content": 5})", "prediction.content");
   expect_chat_error(R"("prediction": {"type": "content", "content": [{"type": "image", "text": "x"}]})",
-                    "prediction.content.type", "image");
+                    "prediction.content[0].type", "image");
   expect_chat_error(R"("prediction": {"type": "content", "content": "x", "more": 1})", "prediction.more");
   expect_chat_error(R"("prediction": "x")", "prediction");
 }
