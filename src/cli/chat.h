@@ -55,6 +55,9 @@ class Chat {
   void retry(const std::string& rest);
   void save_as(const std::string& rest);
   void load(const std::string& rest);
+  template <class Applied, class Use>
+  void change_modifiers(const std::string& rest, std::vector<std::string>& of_options, Applied& applied, Use use,
+                        const char* what);
   void change_adapters(const std::string& rest);
   void change_controls(const std::string& rest);
   void set(const std::string& rest);

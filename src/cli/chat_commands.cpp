@@ -90,36 +90,31 @@ void Chat::load(const std::string& rest) {
   tell(fmt::format("Loaded {} messages.", conversation_.messages().size()));
 }
 
-void Chat::change_adapters(const std::string& rest) {
-  if (rest == "-") {
-    model_.applied.adapters.clear();
-    model_.adapters.clear();
-    options_.adapters.clear();
-  } else if (!rest.empty()) {
-    use_adapter(model_, rest);
-    options_.adapters.push_back(rest);
-  } else {
-    if (options_.adapters.empty()) tell("There is no adapter.");
-    for (const std::string& adapter : options_.adapters) tell(adapter);
+/// `-` removes all modifiers of a kind (`of_options` and `applied`), nothing shows them, and anything else adds one.
+template <class Applied, class Use>
+void Chat::change_modifiers(const std::string& rest, std::vector<std::string>& of_options, Applied& applied, Use use,
+                            const char* what) {
+  if (rest.empty()) {
+    if (of_options.empty()) tell(fmt::format("There is no {}.", what));
+    for (const std::string& text : of_options) tell(text);
     return;
+  }
+  if (rest == "-") {
+    applied.clear();
+    of_options.clear();
+  } else {
+    use(model_, rest);
+    of_options.push_back(rest);
   }
   chat_->set_modifiers(model_.applied);
 }
 
-/// `/set control`: as /adapter.
+void Chat::change_adapters(const std::string& rest) {
+  change_modifiers(rest, options_.adapters, model_.applied.adapters, use_adapter, "adapter");
+}
+
 void Chat::change_controls(const std::string& rest) {
-  if (rest == "-") {
-    model_.applied.controls.clear();
-    options_.controls.clear();
-  } else if (!rest.empty()) {
-    use_control(model_, rest);
-    options_.controls.push_back(rest);
-  } else {
-    if (options_.controls.empty()) tell("There is no control vector.");
-    for (const std::string& control : options_.controls) tell(control);
-    return;
-  }
-  chat_->set_modifiers(model_.applied);
+  change_modifiers(rest, options_.controls, model_.applied.controls, use_control, "control vector");
 }
 
 namespace {

@@ -56,10 +56,15 @@ double load() {
   return ::getloadavg(&last_minute, 1) == 1 ? last_minute : 0;
 }
 
+/// The object under a key; an empty one if there is none.
+Json object_in(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? *found : Json::object();
+}
+
 double rate_in(const Json& object, std::string_view name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  const bool is_rate = object.is_object() && found != object.end() && found->is_number();
-  const double rate = is_rate ? found->get<double>() : 0;
+  const auto found = object.find(name);
+  const double rate = found != object.end() && found->is_number() ? found->get<double>() : 0;
   return rate > 0 && rate < 1e18 ? rate : 0;
 }
 
@@ -70,8 +75,7 @@ MachineRates::MachineRates(ThreadPool& pool)
       path_(path_of_rates()),
       machine_(processor_name() + ", " + std::to_string(pool.size()) + " threads, " +
                std::string(name_of(default_kernels().isa)) + ", " + build_name()),
-      all_(read_object(path_)),
-      own_(all_.contains(machine_) && all_[machine_].is_object() ? all_[machine_] : Json::object()) {
+      own_(object_in(read_object(path_), machine_)) {
   forget_busy();
 }
 
@@ -85,12 +89,12 @@ void MachineRates::keep() {
   if (path_.empty()) return;
   own_["load"] = load();
   try {
-    all_ = read_object(path_);  // another process may have added to it
-    all_[machine_] = own_;
+    Json all = read_object(path_);  // another process may have added to it
+    all[machine_] = own_;
     std::error_code error;
     fs::create_directories(fs::path(path_).parent_path(), error);
     FileWriter file(path_);
-    const std::string text = all_.dump(2) + "\n";
+    const std::string text = all.dump(2) + "\n";
     file.write(std::as_bytes(std::span(text)));
     file.commit();
   } catch (const Error&) {  // the next command measures again
@@ -108,7 +112,7 @@ double MachineRates::read_bytes_per_s() {
 ProductRates MachineRates::products(DType type, Compute compute) {
   const std::string name = std::string(name_of(type)) + (compute == Compute::f32 ? ", f32" : "") +
                            (type == DType::mxfp4_pairs ? ", scales apart" : "");
-  const Json kept = own_.contains(name) ? own_[name] : Json();
+  const Json kept = object_in(own_, name);
   const ProductRates rates = {rate_in(kept, "read_bytes_per_s"), rate_in(kept, "operations_per_s")};
   if (rates.read_bytes_per_s > 0 && rates.operations_per_s > 0) return rates;
   const ProductRates measured = measure_products(pool_, type, compute);

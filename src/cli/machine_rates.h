@@ -26,7 +26,7 @@ class MachineRates {
   ThreadPool& pool_;
   std::string path_;  // "": nowhere
   std::string machine_;
-  Json all_, own_;  // of all machines, of this one
+  Json own_;  // the rates of this machine
 };
 
 }  // namespace vitrine::cli

@@ -1,4 +1,5 @@
-// What changes the forward of a sequence: low-rank adapters and control vectors. The model is not changed.
+// What changes the forward of a sequence: low-rank adapters (LoRA) and control vectors (steering vectors). The model is
+// not changed.
 //
 //   control vector   blocks.N.hook_resid_post += v_N,  v_N = Σ float(scale) · direction_N, in the order of the controls
 //

@@ -96,13 +96,12 @@ ModelFacts config_facts(const Json& json, const std::string& name) {
     if (preset.name == name) facts.source = preset.source;
   }
   const auto type = json.contains("dtype") ? json["dtype"] : json.value("torch_dtype", Json("float32"));
-  const bool is_f32 = type == "float32";
+  const DType stored = type == "float32" ? DType::f32 : type == "float16" ? DType::f16 : DType::bf16;
   facts.file = json;
   facts.products = type == "bfloat16" ? "bf16" : "f32";
-  facts.types = is_f32 ? "f32" : type == "float16" ? "f16" : "bf16";
-  facts.stored_bytes = count_params(facts.config) * (is_f32 ? 4 : 2);
-  facts.per_layer_bytes = count_per_layer_params(facts.config) * (is_f32 ? 4 : 2);
-  const DType stored = is_f32 ? DType::f32 : type == "float16" ? DType::f16 : DType::bf16;
+  facts.types = name_of(stored);
+  facts.stored_bytes = bytes_of(stored, count_params(facts.config));
+  facts.per_layer_bytes = bytes_of(stored, count_per_layer_params(facts.config));
   facts.multiplied[stored] = facts.stored_bytes - facts.per_layer_bytes;
   return facts;
 }

@@ -18,12 +18,8 @@ std::vector<std::int32_t> read_prediction(const ServedModel& model, RequestField
   if (content != nullptr && content->is_string()) {
     text = content->get<std::string>();
   } else if (content != nullptr && content->is_array()) {
-    for (const Json& part : *content) {
-      RequestFields of_part = own.of(part, "content");
-      const std::string kind = of_part.text("type").value_or("");
-      if (kind != "text") of_part.fail("type", fmt::format("expected \"text\", got \"{}\"", kind));
-      text += of_part.text("text").value_or("");
-      of_part.finish();
+    for (std::size_t i = 0; i < content->size(); ++i) {
+      text += text_of_part((*content)[i], own, fmt::format("content[{}]", i));
     }
   } else {
     throw wrong_type("prediction.content", "a text or a list of parts", content != nullptr ? *content : Json());

@@ -59,7 +59,8 @@ Prompt prompt_of(const ServedModel& model, const Json& value, const std::string&
   return prompt;
 }
 
-/// The text of a part of a message's content, under the names that OpenAI's interfaces have for it.
+}  // namespace
+
 std::string text_of_part(const Json& json, const RequestFields& message, const std::string& name) {
   if (json.is_string()) return json.get<std::string>();
   RequestFields part = message.of(json, name);
@@ -75,6 +76,8 @@ std::string text_of_part(const Json& json, const RequestFields& message, const s
   part.finish();
   return *text;
 }
+
+namespace {
 
 /// The text of a message's content: a string, or parts.
 std::string text_of(const Json& content, const RequestFields& message) {

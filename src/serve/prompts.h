@@ -54,6 +54,10 @@ struct RequestedChat {
 /// which `body` is the text. Throws RequestError.
 RequestedChat read_chat(const ServedModel& model, std::string_view body, RequestFields& fields);
 
+/// The text of a part of a message's content, under the names that OpenAI's interfaces have for it. `name` is that of
+/// the part in `owner`. Throws RequestError for a part that is no text.
+std::string text_of_part(const Json& part, const RequestFields& owner, const std::string& name);
+
 /// Throws RequestError if the model has no tokenizer, or no chat template.
 const Tokenizer& tokenizer_of(const ServedModel& model, const std::string& where);
 const ChatFormat& chat_of(const ServedModel& model);
