@@ -102,8 +102,10 @@ void run_split(const std::string& command, const Own& options, Run run) {
     shared.ranks = &ranks;
     shared.splits_heads = options.split == "heads";
     share_inputs(ranks, shared);
-    const auto leave_it_to_first = [&] {  // most errors are those of all ranks: rank 0 reports them
-      if (!ranks.is_first() && !ranks.has_agreed_to_fail()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    // Most errors are those of all ranks: rank 0 reports them, and the launcher ends the others meanwhile. It may take
+    // seconds on a busy machine.
+    const auto leave_it_to_first = [&] {
+      if (!ranks.is_first() && !ranks.has_agreed_to_fail()) std::this_thread::sleep_for(std::chrono::seconds(5));
     };
     try {
       run(shared);

@@ -12,7 +12,7 @@ void Engine::take_proposals(std::span<Sequence* const> sequences) {
   const bool reads = std::any_of(sequences_.begin(), sequences_.end(), [](const auto& entry) {
     return !entry.second->paused && !entry.second->has_ended() && entry.second->is_reading();
   });
-  std::int64_t left = reads ? 0 : kMostProposedInPass;
+  std::int64_t left = reads || !speculation.may_pay(std::ssize(sequences)) ? 0 : kMostProposedInPass;
   std::vector<SpeculationOffer> offers;
   for (Sequence* const s : sequences) offers.push_back(left > 0 ? s->offer() : SpeculationOffer());
   std::vector<std::int64_t> numbers;

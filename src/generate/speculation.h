@@ -66,6 +66,13 @@ struct Speculation {
   std::function<std::unique_ptr<Proposer>(const GenerateRequest&)> make_proposer;
   std::optional<std::int64_t> fixed{};  ///< So many are read if they are proposed, whatever they cost.
   RowCosts costs{};
+
+  /// Whether passes of so many sequences take long enough for anything that is done to save passes: in a tiny model,
+  /// looking for proposals takes a tenth of a pass.
+  bool may_pay(std::int64_t n_sequences) const {
+    constexpr double kQuickPass = 150e-6;  // seconds
+    return fixed || !costs.is_measured() || costs.seconds(n_sequences) >= kQuickPass;
+  }
 };
 
 /// What a sequence may read in a pass, in addition to its last token.

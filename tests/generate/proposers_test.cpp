@@ -198,6 +198,16 @@ class Poison : public Proposer {
   std::int32_t id_;
 };
 
+TEST(Speculation, QuickPassesDoWithoutProposals) {
+  Speculation speculation = lookup_speculation();
+  EXPECT_TRUE(speculation.may_pay(1)) << "nothing is known yet";
+  speculation.costs.measure(1, 30e-6);
+  EXPECT_FALSE(speculation.may_pay(1));
+  EXPECT_TRUE(speculation.may_pay(64)) << "a pass of many sequences is longer";
+  speculation.fixed = 2;
+  EXPECT_TRUE(speculation.may_pay(1));
+}
+
 TEST(Speculation, ProposalsThatAreNotFiniteEndNoText) {
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   constexpr std::int32_t kPoison = 9;
