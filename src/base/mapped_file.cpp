@@ -83,7 +83,9 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, bool
     const std::lock_guard lock(mappings().mutex);
     mappings().ends[begin] = begin + size;
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, std::span(static_cast<const std::byte*>(data), size)));
+  const std::shared_ptr<MappedFile> file(new MappedFile(path, std::span(static_cast<const std::byte*>(data), size)));
+  file->stamp_ = stamp_of(info);
+  return file;
 }
 
 MappedFile::~MappedFile() {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_stamp.h"
+
 namespace vitrine {
 
 /// A whole file, mapped read-only. Pages are read from disk when they are first touched.
@@ -27,6 +29,8 @@ class MappedFile {
   static void release(std::span<const std::byte> part);
 
   const std::string& path() const { return path_; }
+  /// Of the file when it was opened; zeros if it is not mapped.
+  const FileStamp& stamp() const { return stamp_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
   /// The text without the byte order mark of UTF-8, with which some editors begin a file.
@@ -39,6 +43,7 @@ class MappedFile {
   static std::shared_ptr<const MappedFile> open(const std::string& path, bool may_read);
 
   std::string path_;
+  FileStamp stamp_{};
   std::string read_{};  // the contents, if they are not mapped
   std::span<const std::byte> bytes_;
 };

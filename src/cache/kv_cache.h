@@ -129,6 +129,13 @@ class KvCache {
   /// Stores the keys or values, of types(), of all positions that past() has.
   void set_past_keys(int layer, const KvBatch& keys);
   void set_past_values(int layer, const KvBatch& values);
+  /// The keys and values of a position in all layers: those of layer 0 for all heads, its values, then layer 1. The
+  /// form in which blocks are stored outside of caches; it does not depend on block_length().
+  std::int64_t row_bytes() const;
+  /// Copies the rows of `count` positions before length(). Returns false if some of them have been freed.
+  bool get_rows(std::int64_t first, std::int64_t count, std::span<std::byte> to) const;
+  /// Sets the rows of `count` positions at or after length(), for which reserve() has taken memory.
+  void put_rows(std::int64_t first, std::int64_t count, std::span<const std::byte> from);
   /// State `number` of a layer after length() tokens, and memory for that after the tokens of this pass, which
   /// advance() makes the current one. T is float or std::int32_t. A state before the first token is undefined.
   template <class T>
@@ -139,6 +146,14 @@ class KvCache {
   std::span<T> next_state(int layer, int number) {
     reserve_states();
     return states_.next<T>(layer, number);
+  }
+  /// The states of all layers after length() tokens, one after another.
+  std::int64_t packed_state_bytes() const { return states_.packed_bytes(); }
+  void get_states(std::span<std::byte> to) const { states_.get_current(to); }
+  /// Sets those after the tokens of this pass.
+  void put_states(std::span<const std::byte> from) {
+    reserve_states();
+    states_.put_next(from);
   }
   /// Whether a layer has a state.
   bool has_states() const { return !states_.empty(); }
@@ -186,6 +201,8 @@ class KvCache {
   void reserve_states();
   KvPlace place_of(const KvPlace& place, std::int64_t kv_head) const;
   void store(const KvLayer& layer, const KvPlace& place, std::int64_t first, const KvBatch& batch, std::int64_t count);
+  template <class Copy>
+  void for_each_row(std::int64_t first, std::int64_t count, Copy copy) const;
   void put(std::byte* block, const KvPlace& place, std::int64_t slot, const KvBatch& batch, std::int64_t n_heads,
            std::int64_t token) const;
   void copy_slots(const KvBlock& from, const KvBlock& to, std::size_t group, std::int64_t count) const;

@@ -1,6 +1,7 @@
 #include "cache/state_cache.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -36,6 +37,28 @@ const StateCache::Place& StateCache::place_of(int layer, int number, StateType t
     throw InternalError("state_cache", "layer {} has no state {} of this type", layer, number);
   }
   return places[n];
+}
+
+std::int64_t StateCache::packed_bytes() const { return n_elements_ * kElementBytes; }
+
+void StateCache::get_current(std::span<std::byte> to) const {
+  for (const std::vector<Place>& places : layers_) {
+    for (const Place& place : places) {
+      const std::size_t bytes = place.count * kElementBytes;
+      std::memcpy(to.data(), current_.get() + place.offset, bytes);
+      to = to.subspan(bytes);
+    }
+  }
+}
+
+void StateCache::put_next(std::span<const std::byte> from) const {
+  for (const std::vector<Place>& places : layers_) {
+    for (const Place& place : places) {
+      const std::size_t bytes = place.count * kElementBytes;
+      std::memcpy(next_.get() + place.offset, from.data(), bytes);
+      from = from.subspan(bytes);
+    }
+  }
 }
 
 bool StateCache::reserve(KvMemory& memory) {

@@ -75,6 +75,12 @@ class StateCache {
     return elements<T>(next_, layer, number);
   }
 
+  /// The bytes of all elements without the gaps between states, and copies of them: from the current block, to the
+  /// next one, which reserve() must have taken.
+  std::int64_t packed_bytes() const;
+  void get_current(std::span<std::byte> to) const;
+  void put_next(std::span<const std::byte> from) const;
+
   /// Takes the next block, unless it is there. Returns false if there is no memory.
   bool reserve(KvMemory& memory);
   /// The bytes that all later calls of reserve() take at most at a time.

@@ -114,6 +114,7 @@ void ChatSession::run(Engine& engine, ChatAnswer& answer, const std::function<vo
       answer.timings = steps.timings();
       for (const TokenReport& token : step.tokens) answer.ids.push_back(token.id);
       answer.text += step.text;
+      if (step.result) answer.reused_tokens += step.result->cached_tokens;
       if (step.result) answer.end = step.result->finish_reason == FinishReason::stop ? ChatEnd::stop : ChatEnd::length;
       if (!step.text.empty()) show(step.text);
     }

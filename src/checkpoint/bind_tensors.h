@@ -16,9 +16,10 @@ namespace vitrine {
 /// All tensors of a checkpoint, in one file or several.
 struct StoredTensors {
   std::map<std::string, StoredTensor> all;
-  std::vector<std::shared_ptr<const void>> storage;  ///< Owns the memory of the tensors.
-  std::string where;                                 ///< Names the checkpoint in messages.
-  std::vector<std::string> allowed{};                ///< LoadOptions::allowed_tensors
+  std::vector<std::shared_ptr<const void>> storage;        ///< Owns the memory of the tensors.
+  std::string where;                                       ///< Names the checkpoint in messages.
+  std::vector<std::string> allowed{};                      ///< LoadOptions::allowed_tensors
+  std::vector<std::shared_ptr<const MappedFile>> files{};  ///< Where the tensors are from.
 };
 
 /// The name in the file of a tensor that is known as `name`.

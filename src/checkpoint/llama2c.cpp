@@ -129,6 +129,7 @@ Checkpoint load_llama2c(const std::shared_ptr<const MappedFile>& file) {
   Checkpoint result;
   result.model =
       std::make_shared<const Model>(config, std::move(params), std::vector<std::shared_ptr<const void>>{file});
+  result.files = {file};
   result.description = "llama2.c checkpoint";
   result.family = "llama";
   result.published_layout = RopeConfig::Layout::halves;

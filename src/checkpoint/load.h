@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "checkpoint/sampling_overrides.h"
 #include "model/model.h"
 #include "pass/compute.h"
@@ -55,12 +56,13 @@ struct Checkpoint {
   /// Of the rows of q and k in the family's own files, which this file permutes; absent: as in this file.
   std::optional<RopeConfig::Layout> published_layout;
   bool has_folded_factors = false;  ///< The file has factors in its weights that the family has in its config.
-  std::shared_ptr<const StoredTensors> stored;  ///< All tensors under the file's names; null: it has no names.
-  std::vector<UnreadTensors> unread;            ///< What else the file holds.
-  std::string wrapper;                          ///< model_type of the model whose text half this is; "": of none.
-  std::string config;                           ///< config.json, of the text half; "" if the format has none.
-  bool asks_float32 = false;                    ///< The dtype of config.json is float32.
-  std::string tokenizer_path;                   ///< For load_tokenizer(); empty if the format has no tokenizer.
+  std::shared_ptr<const StoredTensors> stored;           ///< All tensors under the file's names; null: it has no names.
+  std::vector<std::shared_ptr<const MappedFile>> files;  ///< All that the parameters are read from.
+  std::vector<UnreadTensors> unread;                     ///< What else the file holds.
+  std::string wrapper;         ///< model_type of the model whose text half this is; "": of none.
+  std::string config;          ///< config.json, of the text half; "" if the format has none.
+  bool asks_float32 = false;   ///< The dtype of config.json is float32.
+  std::string tokenizer_path;  ///< For load_tokenizer(); empty if the format has no tokenizer.
   std::optional<std::int32_t> bos_id;
   std::optional<std::int32_t> start_id;  ///< The first token that a decoder with an encoder reads.
   std::optional<std::int32_t> pad_id;

@@ -28,6 +28,7 @@ Chat::Chat(const ChatOptions& options)
   options_.answers.seed = options_.seed;
   GenerateContext context = model_.context(options_);
   context.speculation = speculation_.get();
+  store_.emplace(options_, "cache", model_, context);
   chat_.emplace(context, open_format(), model_.defaults().stop_ids);
   open_conversation();
 }
@@ -307,6 +308,7 @@ void add_chat(Command& program) {
   add_state_every(command, *o);
   add_generate_options(command, kInChat, o->answers);
   add_speculation(command, *o, *o, "lookup");
+  add_store(command, *o, "cache");
   add_modifiers(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "

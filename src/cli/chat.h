@@ -9,10 +9,11 @@
 #include "chat/chat_answers.h"
 #include "chat/chat_session.h"
 #include "cli/speculation_options.h"
+#include "cli/store_options.h"
 
 namespace vitrine::cli {
 
-struct ChatOptions : Options, SpeculationOptions {
+struct ChatOptions : Options, SpeculationOptions, StoreOptions {
   std::string model, tools, now, messages, session, template_path, overflow = "error";
   std::optional<std::string> system;
   std::vector<std::string> variables;
@@ -68,6 +69,7 @@ class Chat {
   ChatOptions options_;
   Session model_;
   OpenedSpeculation speculation_;
+  std::optional<OpenedStore> store_;
   std::optional<ChatSession> chat_;
   ChatHistory conversation_;
   std::uint64_t n_retries_ = 0;  ///< Of the last answer; each takes another seed.

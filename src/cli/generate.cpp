@@ -9,13 +9,14 @@
 #include "cli/output.h"
 #include "cli/speculation_options.h"
 #include "cli/state_options.h"
+#include "cli/store_options.h"
 #include "generate/generator.h"
 #include "report/results.h"
 
 namespace vitrine::cli {
 namespace {
 
-struct GenerateCommand : Options, SplitOptions, SpeculationOptions {
+struct GenerateCommand : Options, SplitOptions, SpeculationOptions, StoreOptions {
   GenerateOptions generation;
 };
 
@@ -24,6 +25,12 @@ void set_cache(const GenerateContext& context, const StateFiles& files, Generate
   const std::int64_t n_more = std::ssize(request.prompt) + std::max<std::int64_t>(0, request.max_tokens - 1);
   request.cache = files.open(context, n_more);
   request.continues_cache = true;
+}
+
+/// What cannot use the blocks of --cache.
+void check_cache(const GenerateOptions& options, const GenerateRequest& request) {
+  if (request.beam.n_beams > 1) throw Unsupported("--cache", "a search has several texts: use --beam 1");
+  if (options.state) throw Unsupported("--cache", "--state continues a text whose ids are not known");
 }
 
 void run_generate(const GenerateCommand& given) {
@@ -47,6 +54,7 @@ void run_generate(const GenerateCommand& given) {
     throw Unsupported(options.state ? "--state" : "--save-state", "a search has several texts: use --beam 1");
   }
   if (files.any()) set_cache(context, files, request);
+  if (!o.store_folder.empty()) check_cache(options, request);
   std::unique_ptr<const Tokenizer> of_stops;  // ids are answered by ids; only the texts that stop need a tokenizer
   if (!request.stop_strings.empty() && context.tokenizer == nullptr && !session.tokenizer_path.empty()) {
     of_stops = load_tokenizer(session.tokenizer_path, o.tokenizer_options);
@@ -54,6 +62,7 @@ void run_generate(const GenerateCommand& given) {
   }
   OpenedSpeculation speculation(o, o, session, "lookup");
   context.speculation = speculation.get();
+  const OpenedStore store(o, "cache", session, context);
   StreamText stream;
   if (!o.json && session.tokenizer) stream = [](std::size_t, const std::string& text) { print(text); };
   GenerateTimings timings;
@@ -78,6 +87,7 @@ void add_generate(Command& program) {
   add_model_and_text(command, *o);
   add_generate_options(command, kInGenerate, o->generation);
   add_speculation(command, *o, *o, "lookup");
+  add_store(command, *o, "cache");
   add_split(command, *o);
   finish_command(command, o, run_generate,
                  "Sampling applies the penalties, DRY, temperature, top-nσ, top-k, typical-p, top-p, min-p and XTC,\n"

@@ -31,24 +31,6 @@ struct LookCommand : Options {
   bool ceilings = false;
 };
 
-/// A number of bytes: 500000, 900K, 16M, 1G.
-std::int64_t bytes_in(const std::string& text) {
-  std::string digits = text;
-  std::int64_t unit = 1;
-  for (const auto& [letter, factor] : {std::pair{'K', 1 << 10}, std::pair{'M', 1 << 20}, std::pair{'G', 1 << 30}}) {
-    if (!digits.ends_with(letter)) continue;
-    unit = factor;
-    digits.pop_back();
-    break;
-  }
-  const auto number = number_in<std::int64_t>(digits);
-  constexpr std::int64_t kMax = std::int64_t{1} << 40;
-  if (!number || *number <= 0 || *number > kMax / unit) {
-    throw BadInput("--max-size", "expected a size such as 16M, up to 1024G, got \"{}\"", text);
-  }
-  return *number * unit;
-}
-
 Json rows_of(const OrderedJson& described) {
   Json rows = Json::array();
   for (const auto& [key, value] : described.items()) {
@@ -157,7 +139,7 @@ LookOptions options_of(const LookCommand& o, const Session& session) {
   options.cells = o.cells;
   options.sampling = sampling_of(session.defaults());
   options.seed = o.seed.value_or(0);
-  options.max_bytes = bytes_in(o.max_size);
+  options.max_bytes = bytes_in(o.max_size, "--max-size");
   return options;
 }
 

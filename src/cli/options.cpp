@@ -394,6 +394,23 @@ double backward_from_targets(const Session& session, Pass& pass, Gradients& para
                                session.next_sentence);
 }
 
+std::int64_t bytes_in(const std::string& text, const std::string& option) {
+  std::string digits = text;
+  std::int64_t unit = 1;
+  for (const auto& [letter, factor] : {std::pair{'K', 1 << 10}, std::pair{'M', 1 << 20}, std::pair{'G', 1 << 30}}) {
+    if (!digits.ends_with(letter)) continue;
+    unit = factor;
+    digits.pop_back();
+    break;
+  }
+  const auto number = number_in<std::int64_t>(digits);
+  constexpr std::int64_t kMax = std::int64_t{1} << 40;
+  if (!number || *number <= 0 || *number > kMax / unit) {
+    throw BadInput(option, "expected a size such as 16M, up to 1024G, got \"{}\"", text);
+  }
+  return *number * unit;
+}
+
 void add_state_every(Command& command, Options& o) {
   add_number<std::int64_t>(command, "--state-every", o.state_every,
                            fmt::format("Of layers with a state, keep it every N tokens of a text, for texts that begin "

@@ -209,6 +209,9 @@ void add_number(Command& command, const std::string& name, Place& place, const s
 /// Parses ids as in 1,2,3. Anything else is a usage error of `option`.
 std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& option);
 
+/// A number of bytes: 500000, 900K, 16M, 1G. Anything else is an error of `option`.
+std::int64_t bytes_in(const std::string& text, const std::string& option);
+
 /// The types that --kv names, as in int8 or int8:int4, which must be right.
 KvTypes kv_types(const std::string& names);
 

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/nearest.h"
@@ -15,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/speculation_options.h"
+#include "cli/store_options.h"
 #include "generate/prefix_cache.h"
 #include "serve/http.h"
 #include "serve/routes.h"
@@ -23,7 +25,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct ServeOptions : Options, SpeculationOptions {
+struct ServeOptions : Options, SpeculationOptions, StoreOptions {
   std::string model, host = "127.0.0.1", key_file, admin_key_file, adapter_folder, access_log, template_path;
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;
@@ -57,6 +59,18 @@ std::vector<std::string> read_keys(const std::string& file, const char* variable
   if (!file.empty()) return parse_keys(MappedFile::open_or_read(file)->text(), file);
   const char* const text = std::getenv(variable);
   return text != nullptr ? parse_keys(text, variable) : std::vector<std::string>{};
+}
+
+/// A name for each key that tells nothing of it.
+std::vector<std::string> client_names(const std::vector<std::string>& keys) {
+  std::vector<std::string> names;
+  for (const std::string& key : keys) {
+    Digest digest = Digest::sha256();
+    digest.update_text("vitrine client");
+    digest.update_text(key);
+    names.push_back(digest.finish());
+  }
+  return names;
 }
 
 AccessRules access_rules(const ServeOptions& o) {
@@ -209,13 +223,17 @@ void run_serve(const ServeOptions& o) {
   config.host = o.host;
   config.port = o.port;
   config.access = access_rules(o);
+  const std::vector<std::string> clients = client_names(config.access.keys);
   config.max_connections = o.max_connections;
   config.max_bodies = o.queue_memory_mib << 20;
   config.access_log = o.access_log;
   config.drain_time = std::chrono::duration<double>(o.drain_seconds);
   config.interrupt = &interrupted();
   Metrics metrics;
+  const std::shared_ptr<PrefixStore> store = open_store(o, "prefix-store");
+  metrics.prefix_store = store;
   Session session;
+  std::optional<ModelStore> store_of_model;
   std::optional<OpenedSpeculation> speculation;
   std::optional<ChatFormat> chat;
   ServedModel model;
@@ -234,9 +252,10 @@ void run_serve(const ServeOptions& o) {
   GenerateContext context = session.context(o);
   context.interrupt = nullptr;  // rounds end; the server stops after them
   context.speculation = speculation.emplace(o, o, session, "lookup").get();
+  if (store != nullptr) context.store = &store_of_model.emplace(*store, session.checkpoint, context);
   pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
   if (const std::int64_t bytes = prefix_bytes(o, context); bytes > 0) context.prefixes = &prefixes.emplace(bytes);
-  const SchedulerConfig rounds{o.max_sequences, o.max_queue, o.queue_memory_mib << 20, o.round_ms / 1000};
+  const SchedulerConfig rounds{o.max_sequences, o.max_queue, o.queue_memory_mib << 20, o.round_ms / 1000, clients};
   scheduler.emplace(context, *pool, rounds, metrics);
   server.serve(model, *scheduler);
   if (o.json) {
@@ -285,6 +304,7 @@ void add_serve(Command& program) {
                            0, 1 << 30);
   add_state_every(command, *o);
   add_speculation(command, *o, *o, "lookup");
+  add_store(command, *o, "prefix-store");
   command.add_flag("--no-prefix-cache", o->no_prefix_cache,
                    "Read every prompt anew, also where it begins as an earlier one of the same key");
   add_number<double>(command, "--round-ms", o->round_ms,

@@ -9,6 +9,7 @@
 
 namespace vitrine {
 
+class ModelStore;
 class PrefixCache;
 struct Speculation;
 
@@ -29,6 +30,7 @@ struct GenerateContext {
   Compute compute = Compute::automatic;
   Modifiers modifiers{};               ///< Of all sequences.
   PrefixCache* prefixes = nullptr;     ///< If not null, sequences of an engine share common prefixes.
+  ModelStore* store = nullptr;         ///< If not null, sequences begin with prefixes on disk, and add to them.
   Speculation* speculation = nullptr;  ///< If not null, sequences of an engine read proposed ids.
   CallerPoll* poll = nullptr;
   ModelSplit* split = nullptr;  ///< As in Pass.

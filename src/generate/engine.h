@@ -159,6 +159,7 @@ class Engine {
   void take_proposals(std::span<Sequence* const> sequences);
   void feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget);
   bool begin(Sequence& s, const EngineFeed& feed);
+  bool load_stored(Sequence& s, EngineFeed& feed);
   bool reserve(Sequence& s, std::int64_t most, EngineFeed& feed);
   Sequence* find_victim(const Sequence& s, const EngineFeed& feed);
   bool others_use_memory(const Sequence& s) const;

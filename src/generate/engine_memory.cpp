@@ -1,5 +1,6 @@
 // Which sequences a step feeds, and whose memory they take.
 #include <algorithm>
+#include <chrono>
 
 #include "generate/engine_feed.h"
 
@@ -30,7 +31,7 @@ void Engine::feed_reading(EngineFeed& feed, Pass& pass, std::int64_t budget) {
     if (!takes_part(s) || !s.is_reading()) continue;
     if (feed.n_rows() > 0 && feed.n_rows() >= budget) break;
     const bool in_one_pass = s.taps() != nullptr && s.taps()->needs_one_pass();
-    if (!begin(s, feed)) continue;
+    if (!begin(s, feed) || !load_stored(s, feed)) continue;
     const std::int64_t most = in_one_pass
                                   ? std::ssize(s.branches().front().ids)
                                   : s.until_snapshot(std::clamp<std::int64_t>(budget - feed.n_rows(), 1, s.chunk()));
@@ -64,6 +65,19 @@ bool Engine::begin(Sequence& s, const EngineFeed& feed) {
   }
   if (waits && known > 0) s.restart();  // releases the prefix
   return !waits;
+}
+
+/// Adds the tokens that the store has to those of a sequence. Returns false if it goes on with the next step: there is
+/// no memory, or others have rows in this step, which must not wait long.
+bool Engine::load_stored(Sequence& s, EngineFeed& feed) {
+  constexpr std::chrono::milliseconds kLongest(20);
+  const auto start = std::chrono::steady_clock::now();
+  while (const std::int64_t n = s.n_stored()) {
+    if (feed.n_rows() > 0 && std::chrono::steady_clock::now() - start > kLongest) return false;
+    if (!reserve(s, n, feed)) return false;
+    s.load_stored();
+  }
+  return true;
 }
 
 /// Whether so many bytes can be taken without those of sequences that take part.

@@ -137,6 +137,7 @@ Sequence::Sequence(const GenerateContext& context, GenerateRequest request)
   check_answer();
   if (request_.beam.n_beams > 1) search_.emplace(request_.beam, request_.max_tokens, request_.stop_ids);
   start_speculation();
+  open_stored();
 }
 
 TextSoFar Sequence::text_of(const Branch& branch) const {

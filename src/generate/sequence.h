@@ -11,6 +11,7 @@
 #include "generate/engine.h"
 #include "generate/prefix_cache.h"
 #include "generate/sequence_speculation.h"
+#include "generate/stored_prefix.h"
 #include "generate/text_stream.h"
 
 namespace vitrine {
@@ -69,6 +70,10 @@ class Sequence {
 
   /// Lets an empty cache begin with a prefix that the context keeps for others, if there is one.
   void restore_prefix();
+  /// How many of the next tokens to feed load_stored() adds to the cache instead. 0: none, they are fed.
+  std::int64_t n_stored();
+  /// Adds them, for which reserve() has taken memory.
+  void load_stored();
   /// Called after each pass, and before the cache is freed. Keeps what the cache holds for others, if the context
   /// shares prefixes. `with_last`: also tokens that do not fill a block, and the states after the last token.
   void keep_prefix(bool with_last);
@@ -118,6 +123,8 @@ class Sequence {
   void count_acceptance();
   bool shares_prefixes() const;
   PrefixKey prefix_key() const;
+  void open_stored();
+  void keep_stored();
   /// The most leading tokens that need not be fed.
   std::int64_t max_restored() const;
   /// Where the cache keeps a snapshot for the same prompt and those that continue it: before the prompt's last token,
@@ -173,6 +180,7 @@ class Sequence {
   std::vector<Forced> forced_;
   GenerateResult result_;
   std::optional<ReasoningCounter> reasoning_;
+  std::optional<StoredPrefix> stored_;                // none: it does not use the store
   std::unique_ptr<SequenceSpeculation> speculation_;  // null: it is decoded token by token
   double sum_ = 0;                                    // Σ log p of the new tokens, if the request wants a score
 };

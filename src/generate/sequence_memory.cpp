@@ -83,10 +83,39 @@ void Sequence::restore_prefix() {
   n_kept_ = n;
 }
 
+/// As shares_prefixes(), but a caller may also keep the cache.
+void Sequence::open_stored() {
+  const Branch& branch = branches_.front();
+  const bool uses_store = context_.store != nullptr && context_.taps == nullptr && request_.taps == nullptr &&
+                          request_.source.empty() && request_.beam.n_beams == 1 && branch.first == 0;
+  if (!uses_store) return;
+  stored_.emplace(*context_.store, context_.store->root(prefix_key(), modifiers()), context_.state_every);
+}
+
+std::int64_t Sequence::n_stored() {
+  const Branch& branch = branches_.front();
+  return stored_ ? stored_->ahead(branch.ids, max_restored(), *branch.cache) : 0;
+}
+
+void Sequence::load_stored() {
+  const Branch& branch = branches_.front();
+  const std::int64_t n = stored_->load(branch.ids, max_restored(), *branch.cache);
+  if (!has_begun) result_.cached_tokens += n;
+  if (branch.cache->length() == before_last()) branch.cache->snapshot();
+}
+
+void Sequence::keep_stored() {
+  if (!stored_) return;
+  const Branch& branch = branches_.front();
+  const std::int64_t length = branch.cache->length();
+  stored_->keep(branch.ids, *branch.cache, length % context_.state_every == 0 || length == before_last());
+}
+
 void Sequence::keep_prefix(bool with_last) {
   const Branch& branch = branches_.front();
   KvCache& cache = *branch.cache;
   const std::int64_t length = cache.length(), block = cache.block_length();
+  keep_stored();
   if (length == before_last()) cache.snapshot();
   if (!shares_prefixes()) return;
   if (length / block == n_kept_ / block && (!with_last || length == n_kept_)) return;
@@ -102,7 +131,7 @@ std::int64_t Sequence::before_last() const {
 
 std::int64_t Sequence::until_snapshot(std::int64_t most) const {
   const KvCache& cache = *branches_.front().cache;
-  if (!cache.keeps_snapshots()) return most;
+  if (!cache.keeps_snapshots() && !(stored_ && cache.has_states())) return most;
   const std::int64_t length = cache.length(), in_interval = length % context_.state_every;
   const std::int64_t n = std::min(most, context_.state_every - in_interval);
   return length < before_last() ? std::min(n, before_last() - length) : n;
@@ -137,6 +166,7 @@ void Sequence::restart() {
   keep_prefix(true);
   branches_.front().cache = make_cache(branches_.front().cache->capacity());
   n_kept_ = 0;
+  if (stored_) stored_->restart();
 }
 
 }  // namespace vitrine

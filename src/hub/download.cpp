@@ -41,7 +41,7 @@ Download::Download(HttpClient& http, const HubRepository& repository, std::strin
       file_(file),
       part_(part),
       jobs_(std::max(1, jobs)),
-      digest_(Digest::of_etag(file.etag(), file.size)) {}
+      digest_(file.digest()) {}
 
 std::string Download::run(const Report& report) {
   report_ = report;

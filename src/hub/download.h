@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "hub/digest.h"
+#include "base/digest.h"
 #include "hub/part_file.h"
 #include "hub/repository.h"
 

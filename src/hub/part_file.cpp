@@ -12,9 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file_writer.h"
-#include "hub/digest.h"
 
 namespace vitrine {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "hub/digest.h"
 
 namespace vitrine {
 namespace {
@@ -199,7 +199,7 @@ std::string HubRepository::read(const std::string& commit, const RemoteFile& fil
   std::string body;
   const HttpResult result = ask({url(commit, file.path)}, file.path, &body, kMaxAnswer);
   check_head(result.head, commit, file);
-  Digest digest = Digest::of_etag(file.etag(), file.size);
+  Digest digest = file.digest();
   digest.update(std::as_bytes(std::span(body)));
   const std::string hash = digest.finish();
   if (hash != file.etag()) {

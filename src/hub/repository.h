@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/exceptions.h"
 #include "hub/http.h"
 #include "hub/name.h"
@@ -21,6 +22,8 @@ struct RemoteFile {
 
   /// The name of its blob in the cache, which is the hash of its content.
   const std::string& etag() const { return sha256 ? *sha256 : blob_id; }
+  /// The digest of that hash.
+  Digest digest() const { return sha256 ? Digest::sha256() : Digest::git_blob(size); }
 };
 
 /// The hub cannot be reached, or it has failed: what is in the cache may be enough.

@@ -252,6 +252,12 @@ std::string first_difference(const ModelConfig& a, const ModelConfig& b) {
   return fmt::format("{}: {} and {}", in_a->first, in_a->second, is_in_both ? in_b->second : "absent");
 }
 
+std::string all_fields_of(const ModelConfig& config) {
+  std::string text;
+  for (const auto& [path, value] : leaves_of(config)) text += path + '=' + value + '\n';
+  return text;
+}
+
 std::uint64_t digest_of(const ModelConfig& config) {
   Fingerprint digest;
   for (const auto& [path, value] : leaves_of(config)) {

@@ -27,7 +27,10 @@ ConfigFacts describe_layer(const StackConfig& stack, std::size_t i);
 /// equal. A config without this field is `absent`.
 std::string first_difference(const ModelConfig& a, const ModelConfig& b);
 
-/// A number of all fields and their values: configs that differ have different ones.
+/// All fields and their values, one a line: configs that differ have different texts.
+std::string all_fields_of(const ModelConfig& config);
+
+/// A number of the same.
 std::uint64_t digest_of(const ModelConfig& config);
 
 /// What a model is made of, without sizes: the kinds of its sublayers, and the fields that are not as by default, each

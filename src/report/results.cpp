@@ -35,16 +35,17 @@ std::string piece_of(const Tokenizer* tokenizer, std::int32_t id) {
 
 Json generate_json(const GenerateRequest& request, const std::vector<std::string>& from_checkpoint,
                    const GenerateResult& result, const GenerateTimings& timings, const Tokenizer* tokenizer) {
-  Json object = {
-      {"text", result.text},
-      {"ids", result.ids},
-      {"prompt_ids", request.prompt},
-      {"finish_reason", name_of(result.finish_reason)},
-      {"seed", request.seed},
-      {"sampling", sampling_json(request.sampling, from_checkpoint)},
-      {"speculation", Json()},
-      {"timings",
-       {{"prefill_tokens_per_s", timings.prefill_tokens_per_s}, {"decode_tokens_per_s", timings.decode_tokens_per_s}}}};
+  Json object = {{"text", result.text},
+                 {"ids", result.ids},
+                 {"prompt_ids", request.prompt},
+                 {"finish_reason", name_of(result.finish_reason)},
+                 {"seed", request.seed},
+                 {"sampling", sampling_json(request.sampling, from_checkpoint)},
+                 {"speculation", Json()},
+                 {"timings",
+                  {{"prefill_tokens_per_s", timings.prefill_tokens_per_s},
+                   {"decode_tokens_per_s", timings.decode_tokens_per_s},
+                   {"cached_tokens", result.cached_tokens}}}};
   if (request.wants_score) add_hypotheses(result, object);
   if (!request.source.empty()) object["source_ids"] = request.source;
   if (request.n_logprobs > 0) object["logprobs"] = logprobs_json(result, tokenizer);

@@ -34,9 +34,9 @@ void Histogram::write(const std::string& name, const std::string& help, std::str
 
 std::string Metrics::text() const {
   std::string text;
-  const auto add = [&](const char* type, const std::string& name, const char* help, const Number& value) {
+  const auto add = [&](const char* type, const std::string& name, const char* help, std::int64_t value) {
     write_head(type, "vitrine_" + name, help, text);
-    text += fmt::format("vitrine_{} {}\n", name, value.load());
+    text += fmt::format("vitrine_{} {}\n", name, value);
   };
   add("counter", "requests_total", "Requests for texts and vectors.", requests);
   add("counter", "requests_cancelled_total", "Requests whose client disconnected.", cancelled);
@@ -51,6 +51,13 @@ std::string Metrics::text() const {
   if (!draft_method.empty()) {
     add_draft("draft_tokens_total", "Proposed tokens that were read.", draft_tokens);
     add_draft("draft_tokens_accepted_total", "Those of them that texts have.", draft_tokens_accepted);
+  }
+  if (prefix_store != nullptr) {
+    add("counter", "prefix_store_hit_tokens_total", "Tokens of prompts that were read from disk.",
+        prefix_store_hit_tokens);
+    add("counter", "prefix_store_errors_total", "Blocks on disk that were wrong, and failed writes.",
+        prefix_store->errors());
+    add("gauge", "prefix_store_bytes", "Bytes of the blocks on disk.", prefix_store->bytes());
   }
   add("counter", "preemptions_total", "Sequences whose KV cache was freed for others.", preemptions);
   add("gauge", "requests_running", "Requests that take part in rounds.", running);

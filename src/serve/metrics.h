@@ -6,9 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+
+#include "store/prefix_store.h"
 
 namespace vitrine {
 
@@ -37,6 +40,8 @@ struct Metrics {
   Number prompt_tokens = 0, generated_tokens = 0, prefix_cache_hit_tokens = 0;
   std::string draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one. Set before the others.
   Number draft_tokens = 0, draft_tokens_accepted = 0;
+  std::shared_ptr<const PrefixStore> prefix_store;  ///< Null: there is none. Set before the others.
+  Number prefix_store_hit_tokens = 0;
   Number preemptions = 0;           ///< Sequences that lost their KV cache to others for a while.
   Number running = 0, waiting = 0;  ///< Requests.
   Number kv_used_bytes = 0, kv_capacity_bytes = 0;

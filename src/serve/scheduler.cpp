@@ -1,5 +1,6 @@
 #include "serve/scheduler.h"
 
+#include "generate/model_store.h"
 #include "generate/prefix_cache.h"
 #include "generate/speculation.h"
 #include "serve/request_fields.h"
@@ -214,6 +215,13 @@ void Scheduler::admit() {
   }
 }
 
+/// Whose keys and values those of a sequence may share. The numbers of clients are those of this server alone.
+std::string Scheduler::owner_of(const Job& job, const GenerateRequest& request) const {
+  const std::size_t client = job.client();
+  const std::string name = client < config_.clients.size() ? config_.clients[client] : std::to_string(client);
+  return fmt::format("{} {}", name, request.owner);
+}
+
 /// Gives the next sequence of a job to the engine.
 void Scheduler::start(Entry& entry) {
   const std::size_t number = entry.n_admitted++;
@@ -229,7 +237,7 @@ void Scheduler::start(Entry& entry) {
   std::uint64_t id = 0;
   try {
     GenerateRequest request = entry.job->take_sequence(number);
-    request.owner = fmt::format("{} {}", entry.job->client(), request.owner);
+    request.owner = owner_of(*entry.job, request);
     id = engine_.add(std::move(request));
   } catch (...) {
     return fail(entry, std::current_exception());
@@ -250,6 +258,7 @@ void Scheduler::round() {
   if (step.prompt_tokens > 0) {
     budget_.measure(step.prompt_tokens + step.decoded_tokens, seconds_between(start, now));
   }
+  if (context_.store != nullptr) metrics_.prefix_store_hit_tokens = context_.store->hit_tokens();
   metrics_.prompt_tokens += step.prompt_tokens;
   metrics_.draft_tokens += step.speculation.drafted;
   metrics_.draft_tokens_accepted += step.speculation.accepted;

@@ -58,6 +58,9 @@ struct SchedulerConfig {
   std::size_t max_queue = 4096;    ///< Requests of a client that wait for their first sequence to run.
   std::int64_t max_queue_bytes = std::int64_t{256} << 20;  ///< Of all requests that wait.
   double round_seconds = 0.25;                             ///< Of a round while a sequence decodes.
+  /// The names of clients by their numbers, which a later server gives to the same ones: what one of them has read is
+  /// kept for it alone. Empty: there is one client.
+  std::vector<std::string> clients{};
 };
 
 class Scheduler {
@@ -106,6 +109,7 @@ class Scheduler {
   void drop_cancelled();
   void update_pauses();
   std::size_t n_active() const;
+  std::string owner_of(const Job& job, const GenerateRequest& request) const;
   void admit();
   Entry* next_entry();
   void start(Entry& entry);

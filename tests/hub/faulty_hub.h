@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "hub/digest.h"
+#include "base/digest.h"
 
 namespace vitrine::test {
 

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "hub/byte_ranges.h"
-#include "hub/digest.h"
+#include "base/digest.h"
 #include "hub/url.h"
 
 namespace vitrine::test {

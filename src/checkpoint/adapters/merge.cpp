@@ -106,6 +106,7 @@ Checkpoint merge_adapters(const Checkpoint& base, AppliedAdapters adapters, cons
     }
   }
   Checkpoint result = base;
+  result.files.clear();  // they do not have the merged weights
   result.model = std::make_shared<const Model>(std::move(config), std::move(params), std::move(storage));
   return result;
 }
