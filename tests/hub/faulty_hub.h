@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
 #include "base/digest.h"
+#include "base/json.h"
 
 namespace vitrine::test {
 

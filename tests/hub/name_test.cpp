@@ -1,10 +1,10 @@
 // Names, paths and URLs: what is accepted, and what is refused before anything is written.
 #include "hub/name.h"
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/temp_folder.h"
 #include "hub/byte_ranges.h"
-#include "base/digest.h"
 #include "hub/url.h"
 
 namespace vitrine::test {
