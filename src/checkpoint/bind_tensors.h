@@ -19,7 +19,12 @@ struct StoredTensors {
   std::vector<std::shared_ptr<const void>> storage;        ///< Owns the memory of the tensors.
   std::string where;                                       ///< Names the checkpoint in messages.
   std::vector<std::string> allowed{};                      ///< LoadOptions::allowed_tensors
-  std::vector<std::shared_ptr<const MappedFile>> files{};  ///< Where the tensors are from.
+  std::vector<std::shared_ptr<const MappedFile>> files{};  ///< Where the tensors are from; they are in `storage`, too.
+
+  void add(const std::shared_ptr<const MappedFile>& file) {
+    storage.push_back(file);
+    files.push_back(file);
+  }
 };
 
 /// The name in the file of a tensor that is known as `name`.

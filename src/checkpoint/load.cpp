@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "checkpoint/bind_tensors.h"
 #include "checkpoint/formats.h"
 #include "model/check_compute.h"
 
@@ -16,7 +17,9 @@ Compute checked_compute(const Checkpoint& checkpoint, Compute asked) {
   return asked == Compute::automatic && checkpoint.asks_float32 ? Compute::int8 : asked;
 }
 
-Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) {
+namespace {
+
+Checkpoint load(const std::string& path, const LoadOptions& options) {
   if (path.empty()) throw BadInput("MODEL", "expected a path, got an empty text");
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -36,6 +39,14 @@ Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) 
   if (path.ends_with(".bin")) return load_llama2c(file);  // its message says what is wrong
   throw BadInput(path, "expected a Hugging Face folder, a .gguf or a llama2.c .bin, got {} bytes of something else",
                  file->bytes().size());
+}
+
+}  // namespace
+
+Checkpoint load_checkpoint(const std::string& path, const LoadOptions& options) {
+  Checkpoint checkpoint = load(path, options);
+  if (checkpoint.stored != nullptr) checkpoint.files = checkpoint.stored->files;
+  return checkpoint;
 }
 
 }  // namespace vitrine

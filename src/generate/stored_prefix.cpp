@@ -89,6 +89,17 @@ std::int64_t StoredPrefix::load(Ids ids, std::int64_t most, KvCache& cache) {
   return n;
 }
 
+bool StoredPrefix::read(const BlockName& name, std::span<std::byte> content, UseTime time) {
+  const bool is_right = store_.store().read(name, content, time);
+  found_wrong_ = found_wrong_ || !is_right;
+  return is_right;
+}
+
+/// Whether the store has a block, which counts as used. Whatever has damaged one block may have damaged others.
+bool StoredPrefix::has_kept(const BlockName& name, std::span<std::byte> scratch, UseTime time) {
+  return found_wrong_ ? store_.store().read(name, scratch, time) : store_.store().touch(name, time);
+}
+
 /// Sets the keys and values from position `from` to `end`, those of whole blocks.
 bool StoredPrefix::put_rows(Ids ids, std::int64_t end, KvCache& cache, std::int64_t from) {
   const std::int64_t row = cache.row_bytes();
@@ -96,7 +107,7 @@ bool StoredPrefix::put_rows(Ids ids, std::int64_t end, KvCache& cache, std::int6
   while (row > 0 && from < end) {
     const std::int64_t block = from / kBlock, in_block = from % kBlock;
     const std::int64_t count = std::min(end - from, kBlock - in_block);
-    is_done_ = !store_.store().read(keys_name(ids, block), content_, used((block + 1) * kBlock));
+    is_done_ = !read(keys_name(ids, block), content_, used((block + 1) * kBlock));
     if (is_done_) return false;
     cache.put_rows(from, count, std::span(content_).subspan(static_cast<std::size_t>(in_block * row)));
     from += count;
@@ -109,7 +120,7 @@ bool StoredPrefix::load_states(Ids ids, std::int64_t length, KvCache& cache) {
   const std::int64_t known = cache.length();
   std::vector<std::byte> content(static_cast<std::size_t>((length - whole) * row + cache.packed_state_bytes()));
   const BlockName name = states_name(ids, length);
-  if (!store_.store().read(name, content, used(length))) {
+  if (!read(name, content, used(length))) {
     is_done_ = store_.store().has(name);  // it cannot be removed; else earlier states may be right
     return false;
   }
@@ -128,7 +139,8 @@ void StoredPrefix::keep(Ids ids, const KvCache& cache, bool with_states) {
     const auto size = static_cast<std::size_t>(bytes);
     const BlockName name = keys_name(ids, block);
     const UseTime time = used((block + 1) * kBlock);
-    if (store_.store().touch(name, time) || !store_.store().has_space(size)) continue;
+    content_.resize(size);
+    if (has_kept(name, content_, time) || !store_.store().has_space(size)) continue;
     BlockBytes content(size);
     if (cache.get_rows(block * kBlock, kBlock, content.span())) store_.store().write(name, std::move(content), time);
   }
@@ -142,8 +154,9 @@ void StoredPrefix::keep_states(Ids ids, const KvCache& cache) {
   const std::size_t size = n_rows + static_cast<std::size_t>(cache.packed_state_bytes());
   const BlockName name = states_name(ids, length);
   states_kept_ = length;
-  if (store_.store().touch(name, used(length)) || !store_.store().has_space(size)) return;
+  if (!store_.store().has_space(size)) return;
   BlockBytes content(size);
+  if (has_kept(name, content.span(), used(length))) return;
   if (!cache.get_rows(whole, length - whole, content.span().first(n_rows))) return;
   cache.get_states(content.span().subspan(n_rows));
   store_.store().write(name, std::move(content), used(length));

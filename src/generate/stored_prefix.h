@@ -45,6 +45,8 @@ class StoredPrefix {
   std::int64_t find_states(Ids ids, std::int64_t most, const KvCache& cache);
   bool put_rows(Ids ids, std::int64_t end, KvCache& cache, std::int64_t from);
   bool load_states(Ids ids, std::int64_t length, KvCache& cache);
+  bool read(const BlockName& name, std::span<std::byte> content, UseTime time);
+  bool has_kept(const BlockName& name, std::span<std::byte> scratch, UseTime time);
   void keep_states(Ids ids, const KvCache& cache);
 
   ModelStore& store_;
@@ -53,6 +55,7 @@ class StoredPrefix {
   std::int64_t n_kept_ = 0;       // the positions of blocks that keep() has seen
   std::int64_t states_kept_ = 0;  // and the length of the last states
   bool is_done_ = false;          // the store has no more of the ids
+  bool found_wrong_ = false;      // a block was wrong: others of the text are read before they count as kept
   UseTime begin_ = std::chrono::system_clock::now();
   std::vector<std::byte> content_;  // of the block that is read
 };

@@ -102,19 +102,19 @@ TEST_F(StoreCommands, WrongFilesAreComputedAgain) {
 TEST_F(StoreCommands, StatesAreStored) {
   const std::string model = folder_ / "m";
   state_model("qwen3_5_text", model);
-  Arguments all = {"generate", model, "--ids", many_ids(150), "--greedy", "--max-tokens", "6", "--state-every", "40"};
+  Arguments all = {"generate", model, "--ids", many_ids(300), "--greedy", "--max-tokens", "6"};
   const Json plain = json_of(all);
   all.insert(all.end(), {"--cache", store_});
   EXPECT_EQ(json_of(all)["ids"], plain["ids"]);
   const Json second = json_of(all);
   EXPECT_EQ(second["ids"], plain["ids"]);
-  EXPECT_EQ(cached(second), 149) << "the states before the last token";
-  all[3] = many_ids(150) + ",5,6,7";
-  EXPECT_EQ(cached(json_of(all)), 120);
+  EXPECT_EQ(cached(second), 299) << "the states before the last token";
+  all[3] = many_ids(300) + ",5,6,7";
+  EXPECT_EQ(cached(json_of(all)), 256) << "those before the prompts differ";
 }
 
 TEST_F(StoreCommands, ChatBeginsWithWhatAnEarlierRunHasRead) {
-  const Arguments chat = {"chat",     model(),  "--system",     std::string(900, 'a') + " tale",
+  const Arguments chat = {"chat",     model(),  "--system",     std::string(350, 'a') + " tale",
                           "--greedy", "--json", "--max-tokens", "5",
                           "--cache",  store_,   "--template",   folder_ / "t"};
   write_file(folder_ / "t", "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}");

@@ -72,8 +72,7 @@ void add_tensors(const GgufMetadata& metadata, const std::shared_ptr<const Mappe
     }
   }
   check_overlap(own, file->path());
-  tensors.storage.push_back(file);
-  tensors.files.push_back(file);
+  tensors.add(file);
   for (auto& [name, tensor] : own) {
     if (tensors.all.emplace(name, std::move(tensor)).second) continue;
     throw BadCheckpoint(file->path(), "tensor {} is also in another file of the model", name);

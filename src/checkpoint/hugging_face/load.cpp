@@ -39,8 +39,7 @@ void add_file(StoredTensors& tensors, const std::string& path) {
                       std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
     if (!same) throw BadCheckpoint(path, "tensor {} is also in another shard, with other values", name);
   }
-  tensors.storage.push_back(file.file());
-  tensors.files.push_back(file.file());
+  tensors.add(file.file());
 }
 
 /// Converts tensors of 64-bit numbers to F32, in memory that is added to the storage.
@@ -410,7 +409,6 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
   result.family = family.model_type;
   result.model =
       std::make_shared<const Model>(std::move(config), std::move(params), tensors.storage, std::move(placeholders));
-  result.files = tensors.files;
   result.stored = std::make_shared<const StoredTensors>(std::move(tensors));
   return result;
 }
