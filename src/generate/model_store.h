@@ -1,8 +1,12 @@
 // The names of the stored blocks of a model: a hash of everything that decides their bits.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <vector>
 
 #include "checkpoint/load.h"
 #include "generate/context.h"
@@ -23,6 +27,11 @@ class ModelStore {
   /// key.
   BlockName root(const PrefixKey& key, const Modifiers& modifiers);
 
+  /// Memory for a block that is being read.
+  std::span<std::byte> scratch(std::size_t bytes) {
+    scratch_.resize(std::max(scratch_.size(), bytes));
+    return std::span(scratch_).first(bytes);
+  }
   void count_hits(std::int64_t tokens) { hit_tokens_ += tokens; }
   std::int64_t hit_tokens() const { return hit_tokens_; }  ///< Tokens that sequences did not compute.
 
@@ -33,6 +42,7 @@ class ModelStore {
   PrefixStore& store_;
   Sha256 model_{};
   std::map<std::uint64_t, Sha256> modifiers_;  // by their identity
+  std::vector<std::byte> scratch_;
   std::int64_t hit_tokens_ = 0;
 };
 

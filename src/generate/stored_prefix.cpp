@@ -84,7 +84,6 @@ std::int64_t StoredPrefix::load(Ids ids, std::int64_t most, KvCache& cache) {
       cache.has_states() ? load_states(ids, length + n, cache) : put_rows(ids, length + n, cache, length);
   if (!has_loaded) return 0;
   cache.advance(n);
-  n_kept_ = cache.length() / kBlock * kBlock;
   store_.count_hits(n);
   return n;
 }
@@ -96,20 +95,21 @@ bool StoredPrefix::read(const BlockName& name, std::span<std::byte> content, Use
 }
 
 /// Whether the store has a block, which counts as used. Whatever has damaged one block may have damaged others.
-bool StoredPrefix::has_kept(const BlockName& name, std::span<std::byte> scratch, UseTime time) {
-  return found_wrong_ ? store_.store().read(name, scratch, time) : store_.store().touch(name, time);
+bool StoredPrefix::has_kept(const BlockName& name, std::size_t size, UseTime time) {
+  if (!found_wrong_) return store_.store().touch(name, time);
+  return store_.store().read(name, store_.scratch(size), time);
 }
 
 /// Sets the keys and values from position `from` to `end`, those of whole blocks.
 bool StoredPrefix::put_rows(Ids ids, std::int64_t end, KvCache& cache, std::int64_t from) {
   const std::int64_t row = cache.row_bytes();
-  content_.resize(static_cast<std::size_t>(kBlock * row));
+  const std::span<std::byte> content = store_.scratch(static_cast<std::size_t>(kBlock * row));
   while (row > 0 && from < end) {
     const std::int64_t block = from / kBlock, in_block = from % kBlock;
     const std::int64_t count = std::min(end - from, kBlock - in_block);
-    is_done_ = !read(keys_name(ids, block), content_, used((block + 1) * kBlock));
+    is_done_ = !read(keys_name(ids, block), content, used((block + 1) * kBlock));
     if (is_done_) return false;
-    cache.put_rows(from, count, std::span(content_).subspan(static_cast<std::size_t>(in_block * row)));
+    cache.put_rows(from, count, content.subspan(static_cast<std::size_t>(in_block * row)));
     from += count;
   }
   return true;
@@ -139,8 +139,7 @@ void StoredPrefix::keep(Ids ids, const KvCache& cache, bool with_states) {
     const auto size = static_cast<std::size_t>(bytes);
     const BlockName name = keys_name(ids, block);
     const UseTime time = used((block + 1) * kBlock);
-    content_.resize(size);
-    if (has_kept(name, content_, time) || !store_.store().has_space(size)) continue;
+    if (has_kept(name, size, time) || !store_.store().has_space(size)) continue;
     BlockBytes content(size);
     if (cache.get_rows(block * kBlock, kBlock, content.span())) store_.store().write(name, std::move(content), time);
   }
@@ -154,9 +153,8 @@ void StoredPrefix::keep_states(Ids ids, const KvCache& cache) {
   const std::size_t size = n_rows + static_cast<std::size_t>(cache.packed_state_bytes());
   const BlockName name = states_name(ids, length);
   states_kept_ = length;
-  if (!store_.store().has_space(size)) return;
+  if (has_kept(name, size, used(length)) || !store_.store().has_space(size)) return;
   BlockBytes content(size);
-  if (has_kept(name, content.span(), used(length))) return;
   if (!cache.get_rows(whole, length - whole, content.span().first(n_rows))) return;
   cache.get_states(content.span().subspan(n_rows));
   store_.store().write(name, std::move(content), used(length));

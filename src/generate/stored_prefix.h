@@ -46,7 +46,7 @@ class StoredPrefix {
   bool put_rows(Ids ids, std::int64_t end, KvCache& cache, std::int64_t from);
   bool load_states(Ids ids, std::int64_t length, KvCache& cache);
   bool read(const BlockName& name, std::span<std::byte> content, UseTime time);
-  bool has_kept(const BlockName& name, std::span<std::byte> scratch, UseTime time);
+  bool has_kept(const BlockName& name, std::size_t size, UseTime time);
   void keep_states(Ids ids, const KvCache& cache);
 
   ModelStore& store_;
@@ -57,7 +57,6 @@ class StoredPrefix {
   bool is_done_ = false;          // the store has no more of the ids
   bool found_wrong_ = false;      // a block was wrong: others of the text are read before they count as kept
   UseTime begin_ = std::chrono::system_clock::now();
-  std::vector<std::byte> content_;  // of the block that is read
 };
 
 }  // namespace vitrine
