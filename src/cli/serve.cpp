@@ -222,7 +222,8 @@ void run_serve(const ServeOptions& o) {
   ServedModifiers modifiers;
   std::optional<KvPool> pool;
   std::optional<PrefixCache> prefixes;
-  std::optional<Scheduler> scheduler;
+  RoundLoop loop;
+  std::shared_ptr<Scheduler> scheduler;
   HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
 
   session = open_for_texts(without_named(o), o.model, false);
@@ -237,14 +238,15 @@ void run_serve(const ServeOptions& o) {
   pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
   if (const std::int64_t bytes = prefix_bytes(o, context); bytes > 0) context.prefixes = &prefixes.emplace(bytes);
   const SchedulerConfig rounds{o.max_sequences, o.max_queue, o.queue_memory_mib << 20, o.round_ms / 1000};
-  scheduler.emplace(context, *pool, rounds, metrics);
-  server.serve(model, *scheduler);
+  scheduler = std::make_shared<Scheduler>(context, *pool, rounds, metrics, loop);
+  loop.add(scheduler);
+  server.serve(model, *scheduler, loop);
   if (o.json) {
     print_json({{"url", server.url()}, {"models", model.names}});
   } else {
     note(fmt::format("serving {} at {}", fmt::join(model.names, ", "), server.url()));
   }
-  scheduler->run();
+  loop.run();
   server.finish();
 }
 

@@ -168,9 +168,9 @@ awaitable<void> HttpServer::Implementation::watch() {
     if (!*state_.config.interrupt || backend == nullptr) continue;
     if (!interrupted) {
       interrupted = ServerClock::now();
-      backend->scheduler->drain();
+      backend->loop->drain();
     }
-    if (ServerClock::now() - *interrupted > state_.config.drain_time) backend->scheduler->stop();
+    if (ServerClock::now() - *interrupted > state_.config.drain_time) backend->loop->stop();
   }
 }
 
@@ -185,8 +185,8 @@ std::string HttpServer::url() const {
                      implementation_->acceptor_.local_endpoint().port());
 }
 
-void HttpServer::serve(const ServedModel& model, Scheduler& scheduler) {
-  implementation_->backend_ = {&model, &scheduler};
+void HttpServer::serve(const ServedModel& model, Scheduler& scheduler, RoundLoop& loop) {
+  implementation_->backend_ = {&model, &scheduler, &loop};
   implementation_->state_.backend = &implementation_->backend_;
 }
 

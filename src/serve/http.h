@@ -9,6 +9,7 @@
 
 #include "serve/metrics.h"
 #include "serve/request_head.h"
+#include "serve/round_loop.h"
 #include "serve/scheduler.h"
 #include "serve/served_model.h"
 
@@ -35,9 +36,10 @@ class HttpServer {
 
   /// As clients write it, such as "http://127.0.0.1:8080".
   std::string url() const;
-  /// Serves a model. Both must outlive this object. An interrupt makes the scheduler drain and, after drain_time, stop.
-  void serve(const ServedModel& model, Scheduler& scheduler);
-  /// After the end of Scheduler::run(): waits until the last responses have been written, some seconds at most.
+  /// Serves a model, whose scheduler is in `loop`. All must outlive this object. An interrupt makes the loop drain and,
+  /// after drain_time, stop.
+  void serve(const ServedModel& model, Scheduler& scheduler, RoundLoop& loop);
+  /// After the end of RoundLoop::run(): waits until the last responses have been written, some seconds at most.
   void finish();
 
  private:

@@ -101,6 +101,7 @@ inline RequestHead head_of(const http::request_parser<http::empty_body>& parser)
 struct Backend {
   const ServedModel* model = nullptr;
   Scheduler* scheduler = nullptr;
+  RoundLoop* loop = nullptr;
 };
 
 /// What all connections share. Except for the atomic members, it belongs to the server's thread.

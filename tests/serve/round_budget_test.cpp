@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/metrics.h"
-#include "serve/scheduler.h"
+#include "serve/round_budget.h"
 
 namespace vitrine::test {
 namespace {
@@ -23,6 +23,18 @@ TEST(RoundBudget, FollowsTheSpeedOfTheMachine) {
   EXPECT_NEAR(settle(1e-3), 240, 10);
   EXPECT_EQ(budget.rows(500), 501);
   EXPECT_GT(budget.rows(0), 500) << "nobody waits for a token";
+}
+
+TEST(RoundBudget, ModelsShareTheTimeOfARound) {
+  RoundBudget budget(0.25);
+  const RoundShare share{.n_models = 4, .others_decode = true};
+  for (int i = 0; i < 50; ++i) {
+    const std::int64_t rows = budget.rows(0, share);
+    budget.measure(rows, 1e-3 * static_cast<double>(rows), share);
+  }
+  EXPECT_NEAR(static_cast<double>(budget.rows(0, share)), 62, 3);
+  EXPECT_NEAR(static_cast<double>(budget.rows(1)), 250, 10);
+  EXPECT_GT(budget.rows(0, {.n_models = 4}), 500) << "nobody waits for a token";
 }
 
 TEST(RoundBudget, SmallRoundsSayLittle) {
