@@ -99,17 +99,15 @@ inline RequestHead head_of(const http::request_parser<http::empty_body>& parser)
 
 /// What requests are served with.
 struct Backend {
-  const ServedModel* model = nullptr;
-  Scheduler* scheduler = nullptr;
+  ModelRegistry* models = nullptr;
   RoundLoop* loop = nullptr;
 };
 
 /// What all connections share. Except for the atomic members, it belongs to the server's thread.
 struct ServerState {
-  ServerState(HttpConfig c, Metrics& m) : config(std::move(c)), metrics(m), log(config.access_log) {}
+  explicit ServerState(HttpConfig c) : config(std::move(c)), log(config.access_log) {}
 
   const HttpConfig config;
-  Metrics& metrics;
   AccessLog log;
   asio::io_context io{1};
   asio::thread_pool workers{1};
@@ -153,6 +151,7 @@ struct Exchange {
   AccessRecord record;
   std::string body;
   BodyBytes body_bytes;
+  std::optional<ModelRegistry::Use> use;  // of the model that answers it
   unsigned version = 11;
   bool keeps_alive = false;
 };
@@ -186,6 +185,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<void()> notifier();
   /// Waits until the notifier is called, or for kPollTime. Throws Disconnected if the client has gone away.
   awaitable<void> wait();
+  bool is_draining() const { return *state_.config.interrupt; }
   RouteRequest request_of(const Exchange& x) {
     return {x.body, x.admitted.name, x.record.request_id, x.admitted.client, notifier()};
   }
@@ -279,13 +279,13 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     }
     const Backend* const backend = state_.backend;
     if (const auto* const report = std::get_if<Route::Report>(&x.admitted.route->handler)) {
-      HttpReply reply = (*report)({backend == nullptr, *state_.config.interrupt, state_.metrics});
+      const ModelRegistry* const models = backend != nullptr ? backend->models : nullptr;
+      HttpReply reply = (*report)({models == nullptr || !models->is_ready(), is_draining(), models});
       co_await write(x, std::move(reply));
       co_return;
     }
     if (backend == nullptr) throw RequestError(kUnavailable, "request", "the model is being loaded");
-    if (*state_.config.interrupt) throw RequestError(kUnavailable, "request", "the server is shutting down");
-    if (x.admitted.route->needs_scheduler()) backend->scheduler->check_space(x.admitted.client);
+    if (is_draining()) throw RequestError(kUnavailable, "request", "the server is shutting down");
     if (x.admitted.max_body != Route::kNoBody) co_await read_body(x, parser);
     co_await answer_request(*this, x, *backend);
   } catch (const Disconnected&) {

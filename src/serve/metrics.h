@@ -19,8 +19,8 @@ class Histogram {
                                                      0.5,   1,      2.5,   5,    10,    30,   60,  120};
 
   void observe(double seconds);
-  /// Appends its lines.
-  void write(const std::string& name, const std::string& help, std::string& text) const;
+  /// Appends its lines, with a label in front of the bucket's.
+  void write(const std::string& name, const std::string& label, std::string& text) const;
 
  private:
   mutable std::mutex mutex_;
@@ -28,7 +28,7 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// All members may be used from any thread.
+/// Of a model, also of one that has left. All members may be used from any thread.
 struct Metrics {
   using Number = std::atomic<std::int64_t>;
 
@@ -41,8 +41,15 @@ struct Metrics {
   Number running = 0, waiting = 0;  ///< Requests.
   Number kv_used_bytes = 0, kv_capacity_bytes = 0;
   Histogram queue, time_to_first_token, inter_token;
-
-  std::string text() const;
 };
+
+/// The numbers of a model in a report.
+struct ModelMetrics {
+  std::string model;
+  const Metrics* metrics;
+  std::int64_t n_loads = 0, n_unloads = 0;
+};
+/// All numbers, with the label `model`.
+std::string metrics_text(std::span<const ModelMetrics> models);
 
 }  // namespace vitrine

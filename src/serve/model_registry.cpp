@@ -11,9 +11,9 @@ namespace vitrine {
 
 /// A model as the registry sees it; under the registry's mutex.
 struct ModelRegistry::Slot {
-  explicit Slot(const ModelSource& s) : source(s) {}
+  explicit Slot(const ModelEntry& s) : source(s) {}
 
-  const ModelSource& source;
+  const ModelEntry& source;
   ModelState state = ModelState::unloaded;
   std::unique_ptr<LoadedModel> model{};  // not null: state is loaded
   std::optional<RequestError> error{};   // of the last load
@@ -29,6 +29,18 @@ struct ModelRegistry::Slot {
 std::string_view name_of(ModelState state) {
   constexpr std::string_view kNames[] = {"unloaded", "loading", "loaded", "failed"};
   return kNames[static_cast<std::size_t>(state)];
+}
+
+std::string_view ModelEntry::adapter_in(std::string_view given) const {
+  const auto after = [&](const std::string& own) {
+    return given.starts_with(own + ":") ? given.substr(own.size() + 1) : std::string_view();
+  };
+  if (has_name(given)) return "";
+  if (const std::string_view adapter = after(name); !adapter.empty()) return adapter;
+  for (const std::string& alias : aliases) {
+    if (const std::string_view adapter = after(alias); !adapter.empty()) return adapter;
+  }
+  return "";
 }
 
 const LoadedModel& ModelRegistry::Use::model() const { return *slot_->model; }
@@ -49,16 +61,16 @@ void ModelRegistry::Use::End::operator()(Slot* slot) const {
   registry->changed_.notify_all();
 }
 
-ModelRegistry::ModelRegistry(std::vector<ModelSource> sources, const RegistryConfig& config, RoundLoop& loop)
+ModelRegistry::ModelRegistry(std::vector<ModelEntry> sources, const RegistryConfig& config, RoundLoop& loop)
     : sources_(std::move(sources)), config_(config), loop_(loop) {
   check_sources();
-  for (const ModelSource& source : sources_) slots_.push_back(std::make_unique<Slot>(source));
+  for (const ModelEntry& source : sources_) slots_.push_back(std::make_unique<Slot>(source));
   thread_ = std::thread([this] { run(); });
 }
 
 void ModelRegistry::check_sources() const {
   std::int64_t bytes = 0;
-  for (const ModelSource& source : sources_) {
+  for (const ModelEntry& source : sources_) {
     std::vector<std::string> own = source.aliases;
     own.push_back(source.name);
     for (const std::string& name : own) {
@@ -87,14 +99,24 @@ ModelRegistry::~ModelRegistry() {
   }
 }
 
-const ModelSource* ModelRegistry::find(std::string_view name) const {
-  for (const ModelSource& source : sources_) {
-    if (name.empty() || name == source.name || std::ranges::count(source.aliases, name) > 0) return &source;
+const ModelEntry* ModelRegistry::find(std::string_view name) const {
+  for (const ModelEntry& source : sources_) {
+    if (name.empty() || source.has_name(name)) return &source;
   }
-  return nullptr;
+  const auto at = std::ranges::find_if(sources_, [&](const ModelEntry& s) { return !s.adapter_in(name).empty(); });
+  return at != sources_.end() ? &*at : nullptr;
 }
 
-ModelRegistry::Slot& ModelRegistry::slot_of(const ModelSource& source) const {
+std::vector<std::string> ModelRegistry::names() const {
+  std::vector<std::string> names;
+  for (const ModelEntry& source : sources_) {
+    names.push_back(source.name);
+    names.insert(names.end(), source.aliases.begin(), source.aliases.end());
+  }
+  return names;
+}
+
+ModelRegistry::Slot& ModelRegistry::slot_of(const ModelEntry& source) const {
   return *slots_[static_cast<std::size_t>(&source - sources_.data())];
 }
 
@@ -107,14 +129,14 @@ ModelRegistry::Use ModelRegistry::use_of(Slot& slot, bool counts) {
   return Use(std::unique_ptr<Slot, Use::End>(&slot, {this, counts}));
 }
 
-std::optional<ModelRegistry::Use> ModelRegistry::look_at(const ModelSource& source) {
+std::optional<ModelRegistry::Use> ModelRegistry::look_at(const ModelEntry& source) {
   const std::lock_guard lock(mutex_);
   Slot& slot = slot_of(source);
   if (slot.state != ModelState::loaded) return std::nullopt;
   return use_of(slot, false);
 }
 
-std::shared_ptr<ModelRegistry::Wish> ModelRegistry::wish(const ModelSource& source, std::size_t client,
+std::shared_ptr<ModelRegistry::Wish> ModelRegistry::wish(const ModelEntry& source, std::size_t client,
                                                          std::function<void()> notify) {
   auto wish = std::make_shared<Wish>();
   wish->client_ = client;
@@ -147,7 +169,7 @@ std::shared_ptr<ModelRegistry::Wish> ModelRegistry::wish(const ModelSource& sour
   return wish;
 }
 
-bool ModelRegistry::unload(const ModelSource& source) {
+bool ModelRegistry::unload(const ModelEntry& source) {
   const std::lock_guard lock(mutex_);
   Slot& slot = slot_of(source);
   if (slot.state != ModelState::loaded && slot.state != ModelState::loading) return false;
@@ -156,16 +178,22 @@ bool ModelRegistry::unload(const ModelSource& source) {
   return true;
 }
 
-ModelStatus ModelRegistry::status(const ModelSource& source) const {
+ModelStatus ModelRegistry::status(const ModelEntry& source) const {
   const std::lock_guard lock(mutex_);
   const Slot& slot = slot_of(source);
-  return {&source,        slot.state,  slot.error ? slot.error->what() : source.error, slot.n_uses, slot.n_loads,
-          slot.n_unloads, slot.created};
+  std::optional<std::chrono::seconds> stays;
+  if (const auto ttl = ttl_of(slot); slot.state == ModelState::loaded && ttl.count() > 0) {
+    const auto since = slot.n_uses > 0 ? ServerClock::now() : slot.last_used;
+    stays = std::chrono::ceil<std::chrono::seconds>(ttl - (ServerClock::now() - since));
+  }
+  return {&source,      slot.state,   slot.error ? slot.error->what() : source.error,
+          slot.n_uses,  slot.n_loads, slot.n_unloads,
+          slot.created, stays};
 }
 
 std::vector<ModelStatus> ModelRegistry::list() const {
   std::vector<ModelStatus> all;
-  for (const ModelSource& source : sources_) all.push_back(status(source));
+  for (const ModelEntry& source : sources_) all.push_back(status(source));
   return all;
 }
 

@@ -6,6 +6,7 @@
 // the model that was asked for least recently begins, so that it can leave after the ones that it has.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "serve/job.h"
+#include "serve/metrics.h"
 #include "serve/request_fields.h"
 
 namespace vitrine {
@@ -52,15 +54,21 @@ struct ModelSummary {
 };
 
 /// A model that can be served.
-struct ModelSource {
+struct ModelEntry {
   std::string name;
   std::vector<std::string> aliases{};
+  std::vector<std::string> adapters{};  ///< Those that it has when it is loaded.
   ModelSummary summary{};
   std::string error{};  ///< Why it has no summary; "": it has one. It can be asked for all the same.
   std::optional<std::chrono::duration<double>> ttl{};  ///< Else that of the registry. 0: it never leaves.
   bool preloads = false;                               ///< It is loaded without a request.
   /// On the registry's thread. Throws what becomes the error of those who wait.
   std::function<std::unique_ptr<LoadedModel>()> load{};
+  std::shared_ptr<Metrics> metrics = std::make_shared<Metrics>();  ///< They outlive what is loaded.
+
+  bool has_name(std::string_view given) const { return given == name || std::ranges::count(aliases, given) > 0; }
+  /// What follows NAME: in a name, for a name or an alias of the model; "" if nothing does.
+  std::string_view adapter_in(std::string_view given) const;
 };
 
 enum class ModelState : std::uint8_t { unloaded, loading, loaded, failed };
@@ -78,11 +86,12 @@ struct RegistryConfig {
 
 /// How a model stands.
 struct ModelStatus {
-  const ModelSource* source = nullptr;
+  const ModelEntry* source = nullptr;
   ModelState state = ModelState::unloaded;
   std::string error;  ///< Of a load that failed, or of the summary; "": none.
   std::int64_t n_uses = 0, n_loads = 0, n_unloads = 0;
-  std::int64_t created = 0;  ///< Unix time at which it was loaded last; 0: never.
+  std::int64_t created = 0;                     ///< Unix time at which it was loaded last; 0: never.
+  std::optional<std::chrono::seconds> stays{};  ///< Until it leaves, if it is loaded and nobody asks for it.
 };
 
 class ModelRegistry {
@@ -125,25 +134,28 @@ class ModelRegistry {
   /// Throws BadInput for a name or an alias that several models have, and if the models that are loaded without a
   /// request need more than the memory. The schedulers of loaded models run in `loop`,
   /// which must outlive this object.
-  ModelRegistry(std::vector<ModelSource> sources, const RegistryConfig& config, RoundLoop& loop);
+  ModelRegistry(std::vector<ModelEntry> sources, const RegistryConfig& config, RoundLoop& loop);
   ModelRegistry(const ModelRegistry&) = delete;
   ModelRegistry& operator=(const ModelRegistry&) = delete;
   /// Waits for the model that is being loaded. All uses must have ended.
   ~ModelRegistry();
 
-  /// The model of this name or alias; "": the first. Null if there is none.
-  const ModelSource* find(std::string_view name) const;
+  std::size_t size() const { return sources_.size(); }
+  /// The names and aliases of all models.
+  std::vector<std::string> names() const;
+  /// The model of this name or alias, or with this name in front of :ADAPTER; "": the first. Null if there is none.
+  const ModelEntry* find(std::string_view name) const;
   /// Waits for a model of find(). `notify` is called on any thread when the wish has news. Throws RequestError if the
   /// client has too many wishes that wait.
-  std::shared_ptr<Wish> wish(const ModelSource& source, std::size_t client, std::function<void()> notify);
+  std::shared_ptr<Wish> wish(const ModelEntry& source, std::size_t client, std::function<void()> notify);
   /// A use of a model that is in memory, to look at it: it does not count as a request.
-  std::optional<Use> look_at(const ModelSource& source);
+  std::optional<Use> look_at(const ModelEntry& source);
   /// Lets a model leave as soon as nobody uses it. Returns whether it is in memory or on its way there.
-  bool unload(const ModelSource& source);
+  bool unload(const ModelEntry& source);
 
   /// In the order of the sources.
   std::vector<ModelStatus> list() const;
-  ModelStatus status(const ModelSource& source) const;
+  ModelStatus status(const ModelEntry& source) const;
   /// Whether those that are to be loaded without a request have been.
   bool is_ready() const;
 
@@ -165,11 +177,11 @@ class ModelRegistry {
   void fail_late(Slot& slot, ServerClock::time_point now);
   std::int64_t pinned_bytes() const;
   std::optional<ServerClock::time_point> next_time() const;
-  Slot& slot_of(const ModelSource& source) const;
+  Slot& slot_of(const ModelEntry& source) const;
   std::chrono::duration<double> ttl_of(const Slot& slot) const;
   Use use_of(Slot& slot, bool counts = true);
 
-  const std::vector<ModelSource> sources_;
+  const std::vector<ModelEntry> sources_;
   const RegistryConfig config_;
   RoundLoop& loop_;
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "serve/loaded_golden.h"
+#include "serve/model_choice.h"
+#include "serve/routes.h"
 
 namespace vitrine::test {
 namespace {
@@ -23,8 +25,8 @@ class Registry : public LoopTest {
     registry_.reset();
     end();
   }
-  ModelSource source(const std::string& name, std::int64_t bytes = 100) {
-    ModelSource source{.name = name, .summary = {.bytes = bytes}};
+  ModelEntry source(const std::string& name, std::int64_t bytes = 100) {
+    ModelEntry source{.name = name, .summary = {.bytes = bytes}};
     source.load = [this, name] {
       while (is_held_) std::this_thread::sleep_for(1ms);
       if (name == broken_) throw BadCheckpoint(name, "is broken");
@@ -32,7 +34,7 @@ class Registry : public LoopTest {
     };
     return source;
   }
-  void open(std::vector<ModelSource> sources, RegistryConfig config = {.memory = 250}) {
+  void open(std::vector<ModelEntry> sources, RegistryConfig config = {.memory = 250}) {
     config.ttl = ttl_;
     registry_.emplace(std::move(sources), config, loop_);
     begin();
@@ -114,7 +116,7 @@ TEST_F(Registry, WorkOfALoadedModelIsDone) {
 }
 
 TEST_F(Registry, WhatCannotFitIsRefusedWithBothNumbers) {
-  ModelSource stays = source("stays");
+  ModelEntry stays = source("stays");
   stays.ttl = 0s;
   open({source("large", 251), stays, source("medium", 151)});
   expect_refusal("large", "model_too_large", {"251", "250"});
@@ -149,7 +151,7 @@ TEST_F(Registry, AModelThatFailsHurtsNoOther) {
 
 TEST_F(Registry, IdleModelsLeaveAfterTheirTime) {
   ttl_ = 20ms;
-  ModelSource stays = source("stays");
+  ModelEntry stays = source("stays");
   stays.ttl = 0s;
   open({source("a"), stays});
   {
@@ -164,7 +166,7 @@ TEST_F(Registry, IdleModelsLeaveAfterTheirTime) {
 
 TEST_F(Registry, ReadyMeansThatWhatIsPreloadedIsThere) {
   is_held_ = true;
-  ModelSource early = source("early");
+  ModelEntry early = source("early");
   early.preloads = true;
   open({early, source("a")});
   EXPECT_FALSE(registry_->is_ready());
@@ -200,7 +202,7 @@ TEST_F(Registry, WishesThatNobodyWaitsForAreForgotten) {
 }
 
 TEST_F(Registry, NamesAreUnique) {
-  ModelSource other = source("b");
+  ModelEntry other = source("b");
   other.aliases = {"gpt", "a"};
   EXPECT_THROW(open({source("a"), other}), BadInput);
   other.aliases = {"gpt"};
@@ -211,14 +213,56 @@ TEST_F(Registry, NamesAreUnique) {
 }
 
 TEST_F(Registry, PreloadedModelsMustFit) {
-  std::vector<ModelSource> sources = {source("a", 200), source("b", 100)};
-  for (ModelSource& source : sources) source.preloads = true;
+  std::vector<ModelEntry> sources = {source("a", 200), source("b", 100)};
+  for (ModelEntry& source : sources) source.preloads = true;
   try {
     open(std::move(sources));
     ADD_FAILURE() << "expected an error";
   } catch (const BadInput& e) {
     EXPECT_THAT(e.what(), testing::AllOf(HasSubstr("300"), HasSubstr("250")));
   }
+}
+
+/// What clients see of models, in memory or not.
+TEST_F(Registry, RoutesDescribeModels) {
+  ModelEntry first = source("a"), second = source("b");
+  first.aliases = {"alias"};
+  first.adapters = {"x"};
+  first.summary = {.max_seq_len = 64, .n_parameters = 10, .bytes = 100, .quantization = "bf16"};
+  second.error = "cannot be read";
+  open({first, second});
+  const auto reply = [&](const std::string& path, const std::string& body = "") {
+    const Route& route = *find_route(path);
+    return std::get<Route::Listing>(route.handler)(*registry_, {body, path.substr(route.path.size()), "1", 0, {}});
+  };
+  const Json list = reply("/v1/models")["data"];
+  ASSERT_EQ(list.size(), 4U);
+  EXPECT_EQ(list[0], Json::parse(R"({"id": "a", "object": "model", "created": 0, "owned_by": "vitrine",
+      "aliases": ["alias"], "state": "unloaded", "parent": null, "max_model_len": 64, "parameters": 10, "bytes": 100,
+      "quantization": "bf16", "error": null})"));
+  EXPECT_EQ(list[1], reply("/v1/models/alias"));
+  EXPECT_EQ(list[2], reply("/v1/models/a:x"));
+  EXPECT_EQ(list[2]["parent"], "a");
+  EXPECT_EQ(list[3]["error"], "cannot be read");
+  EXPECT_THROW(reply("/v1/models/c"), RequestError);
+  EXPECT_THROW(reply("/v1/models/b:x"), RequestError);
+  const Json tags = reply("/api/tags")["models"];
+  ASSERT_EQ(tags.size(), 3U);
+  EXPECT_EQ(tags[1]["name"], "alias");
+  EXPECT_EQ(tags[1]["details"]["quantization_level"], "BF16");
+  EXPECT_TRUE(reply("/api/ps")["models"].empty());
+  use("a");
+  EXPECT_EQ(reply("/v1/models/a")["state"], "loaded");
+  EXPECT_EQ(reply("/api/ps")["models"].size(), 1U);
+  reply("/v1/models/unload", R"({"model": "alias"})");
+  wait_for("a", ModelState::unloaded);
+  EXPECT_THROW(reply("/v1/models/unload", R"({"model": "a:x"})"), RequestError);
+  EXPECT_THROW(reply("/v1/models/unload", R"({"model": "c"})"), RequestError);
+  EXPECT_EQ(&asked_model(*registry_, R"({"model": "b:y"})"), registry_->find("b"));
+  EXPECT_EQ(&asked_model(*registry_, R"({"prompt": "x"})"), registry_->find("a"));
+  EXPECT_THROW(asked_model(*registry_, R"({"model": "c"})"), RequestError);
+  const HttpReply metrics = std::get<Route::Report>(find_route("/metrics")->handler)({false, false, &*registry_});
+  EXPECT_THAT(metrics.body, HasSubstr("vitrine_model_unloads_total{model=\"a\"} 1\n"));
 }
 
 /// Three models, memory for two, six clients: everybody is served, and never more than two are in memory.

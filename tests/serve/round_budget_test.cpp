@@ -49,13 +49,17 @@ TEST(Metrics, IsReadByPrometheus) {
   metrics.requests = 3;
   metrics.queue.observe(0.02);
   metrics.queue.observe(500);
-  const std::string text = metrics.text();
+  const Metrics other;
+  const std::string text = metrics_text(std::vector<ModelMetrics>{{"m", &metrics, 2, 1}, {"a\"\\b", &other}});
   for (const char* line :
-       {"# TYPE vitrine_requests_total counter\nvitrine_requests_total 3\n",
-        "vitrine_queue_seconds_bucket{le=\"0.01\"} 0\n", "vitrine_queue_seconds_bucket{le=\"0.025\"} 1\n",
-        "vitrine_queue_seconds_bucket{le=\"120\"} 1\n", "vitrine_queue_seconds_bucket{le=\"+Inf\"} 2\n",
-        "vitrine_queue_seconds_count 2\n", "vitrine_queue_seconds_sum 500.02\n",
-        "# TYPE vitrine_kv_used_bytes gauge\n"}) {
+       {"# TYPE vitrine_requests_total counter\nvitrine_requests_total{model=\"m\"} "
+        "3\nvitrine_requests_total{model=\"a\\\"\\\\b\"} 0\n",
+        "vitrine_model_loads_total{model=\"m\"} 2\n", "vitrine_model_unloads_total{model=\"m\"} 1\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"0.01\"} 0\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"0.025\"} 1\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"120\"} 1\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"+Inf\"} 2\n", "vitrine_queue_seconds_count{model=\"m\"} 2\n",
+        "vitrine_queue_seconds_sum{model=\"m\"} 500.02\n", "# TYPE vitrine_kv_used_bytes gauge\n"}) {
     EXPECT_THAT(text, testing::HasSubstr(line));
   }
 }

@@ -172,10 +172,10 @@ TEST_F(Scheduling, ProposalsChangeNoStep) {
   }
   EXPECT_GT(metrics_.draft_tokens_accepted, 20);
   EXPECT_GE(metrics_.draft_tokens, metrics_.draft_tokens_accepted);
-  const std::string text = metrics_.text();
-  EXPECT_THAT(text, testing::HasSubstr(fmt::format("vitrine_draft_tokens_total{{method=\"lookup\"}} {}",
+  const std::string text = metrics_text(std::vector<ModelMetrics>{{"m", &metrics_}});
+  EXPECT_THAT(text, testing::HasSubstr(fmt::format("vitrine_draft_tokens_total{{model=\"m\",method=\"lookup\"}} {}",
                                                    metrics_.draft_tokens.load())));
-  EXPECT_THAT(text, testing::HasSubstr("vitrine_draft_tokens_accepted_total{method=\"lookup\"} "));
+  EXPECT_THAT(text, testing::HasSubstr("vitrine_draft_tokens_accepted_total{model=\"m\",method=\"lookup\"} "));
 }
 
 TEST_F(Scheduling, PromptsAreScoredWithOneNewToken) {

@@ -36,6 +36,11 @@ struct Stored {
   std::string type{};    ///< That of the most elements, such as "BF16".
 };
 
+std::string in_upper_case(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
 Stored stored_of(const ServedModel& model) {
   constexpr std::int64_t kElements = 256;  // of a row: the longest block has so many
   if (model.model == nullptr) return {};
@@ -60,7 +65,7 @@ Stored stored_of(const ServedModel& model) {
     most = n;
     stored.type = name_of(type);
   }
-  for (char& c : stored.type) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  stored.type = in_upper_case(stored.type);
   return stored;
 }
 
@@ -91,6 +96,15 @@ Json entry_of(const ServedModel& model, const std::string& name) {
   const Stored stored = stored_of(model);
   return {{"name", name},         {"model", name},           {"modified_at", loaded_text(model)},
           {"size", stored.bytes}, {"digest", stored.digest}, {"details", details_of(model, stored)}};
+}
+
+Json entry_of(const ModelEntry& source, const std::string& name) {
+  const ModelSummary& summary = source.summary;
+  Json details = {{"parent_model", ""}, {"format", ""}, {"family", ""}, {"families", Json::array()}};
+  details["parameter_size"] = size_text(summary.n_parameters);
+  details["quantization_level"] = in_upper_case(summary.quantization);
+  return {{"name", name},          {"model", name}, {"modified_at", time_text({})},
+          {"size", summary.bytes}, {"digest", ""},  {"details", std::move(details)}};
 }
 
 /// What the model can do, as far as it is known.
@@ -138,21 +152,35 @@ Json info_of(const ServedModel& model, const Stored& stored) {
 
 namespace routes {
 
-Json ollama_tags(const ServedModel& model, const RouteRequest&) {
+/// Of a model that is not in memory, less is known.
+Json ollama_tags(ModelRegistry& models, const RouteRequest&) {
   Json list = Json::array();
-  for (const std::string& name : model.names) list.push_back(ollama::entry_of(model, name));
+  for (const ModelStatus& status : models.list()) {
+    const auto use = models.look_at(*status.source);
+    std::vector<std::string> names = status.source->aliases;
+    names.insert(names.begin(), status.source->name);
+    for (const std::string& name : names) {
+      list.push_back(use ? ollama::entry_of(use->model().served(), name) : ollama::entry_of(*status.source, name));
+    }
+  }
   return {{"models", std::move(list)}};
 }
 
-/// The model that is loaded, which is never unloaded.
-Json ollama_ps(const ServedModel& model, const RouteRequest&) {
+Json ollama_ps(ModelRegistry& models, const RouteRequest&) {
   constexpr auto kForever = std::chrono::hours(24 * 365 * 100);
-  Json entry = ollama::entry_of(model, model.names.front());
-  entry.erase("modified_at");
-  entry["expires_at"] = ollama::time_text(std::chrono::system_clock::now() + kForever);
-  entry["size_vram"] = 0;
-  entry["context_length"] = model.max_seq_len;
-  return {{"models", Json::array({std::move(entry)})}};
+  Json list = Json::array();
+  for (const ModelStatus& status : models.list()) {
+    const auto use = models.look_at(*status.source);
+    if (!use) continue;
+    const ServedModel& model = use->model().served();
+    Json entry = ollama::entry_of(model, model.names.front());
+    entry.erase("modified_at");
+    entry["expires_at"] = ollama::time_text(std::chrono::system_clock::now() + status.stays.value_or(kForever));
+    entry["size_vram"] = 0;
+    entry["context_length"] = model.max_seq_len;
+    list.push_back(std::move(entry));
+  }
+  return {{"models", std::move(list)}};
 }
 
 Json ollama_show(const ServedModel& model, const RouteRequest& request) {
