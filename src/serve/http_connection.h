@@ -284,7 +284,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
       co_await write(x, std::move(reply));
       co_return;
     }
-    if (backend == nullptr) throw RequestError(kUnavailable, "request", "the model is being loaded");
+    if (backend == nullptr) throw RequestError(kUnavailable, "request", "the server is starting");
     if (is_draining()) throw RequestError(kUnavailable, "request", "the server is shutting down");
     if (x.admitted.max_body != Route::kNoBody) co_await read_body(x, parser);
     co_await answer_request(*this, x, *backend);
