@@ -88,14 +88,14 @@ std::string metrics_text(std::span<const ModelMetrics> models) {
     const std::string name = fmt::format("vitrine_{}", series.name);
     write_head(series.type, name, series.help, text);
     for (const ModelMetrics& m : models) {
-      const std::string& method = m.metrics->draft_method;
+      const std::string method = m.metrics->draft_method.get();
       if (names_method && method.empty()) continue;
       const std::string more = names_method ? fmt::format(",method=\"{}\"", method) : "";
       text += fmt::format("{}{{{}{}}} {}\n", name, label_of(m.model), more, (m.metrics->*series.value).load());
     }
   };
   for (const Series& series : kSeries) write(series, false);
-  const auto drafts = [](const ModelMetrics& m) { return !m.metrics->draft_method.empty(); };
+  const auto drafts = [](const ModelMetrics& m) { return !m.metrics->draft_method.get().empty(); };
   if (std::ranges::any_of(models, drafts)) {
     for (const Series& series : kDraftSeries) write(series, true);
   }

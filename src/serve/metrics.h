@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace vitrine {
 
@@ -28,6 +29,23 @@ class Histogram {
   double sum_ = 0;
 };
 
+/// A text that threads set and read.
+class SharedText {
+ public:
+  void set(std::string text) {
+    const std::lock_guard lock(mutex_);
+    text_ = std::move(text);
+  }
+  std::string get() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
 /// Of a model, also of one that has left. All members may be used from any thread.
 struct Metrics {
   using Number = std::atomic<std::int64_t>;
@@ -35,7 +53,7 @@ struct Metrics {
   /// Requests for texts and vectors: all, and those whose client went away, and those that the queue had no place for.
   Number requests = 0, cancelled = 0, rejected = 0;
   Number prompt_tokens = 0, generated_tokens = 0, prefix_cache_hit_tokens = 0;
-  std::string draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one. Set before the others.
+  SharedText draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one.
   Number draft_tokens = 0, draft_tokens_accepted = 0;
   Number preemptions = 0;           ///< Sequences that lost their KV cache to others for a while.
   Number running = 0, waiting = 0;  ///< Requests.

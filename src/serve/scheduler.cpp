@@ -48,7 +48,7 @@ Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const Sched
       engine_(context_),
       budget_(config.round_seconds) {
   metrics_.kv_capacity_bytes = memory.capacity_bytes();
-  if (context.speculation != nullptr) metrics_.draft_method = context.speculation->method;
+  if (context.speculation != nullptr) metrics_.draft_method.set(context.speculation->method);
 }
 
 void Scheduler::check_space(std::size_t client, std::int64_t bytes) const {
