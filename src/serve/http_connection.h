@@ -156,6 +156,13 @@ struct Exchange {
   bool keeps_alive = false;
 };
 
+/// Of a server with one model, a full queue refuses a request before its body is read: the model is known.
+inline void check_space(ModelRegistry& models, std::size_t client) {
+  if (models.size() > 1) return;
+  const auto use = models.look_at(*models.find(""));
+  if (use) use->model().scheduler()->check_space(client);
+}
+
 /// Answers a request whose body has been read. Throws what becomes an error response.
 awaitable<void> answer_request(Connection& connection, Exchange& x, const Backend& backend);
 
@@ -286,6 +293,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     }
     if (backend == nullptr) throw RequestError(kUnavailable, "request", "the server is starting");
     if (is_draining()) throw RequestError(kUnavailable, "request", "the server is shutting down");
+    if (x.admitted.route->needs_scheduler()) check_space(*backend->models, x.admitted.client);
     if (x.admitted.max_body != Route::kNoBody) co_await read_body(x, parser);
     co_await answer_request(*this, x, *backend);
   } catch (const Disconnected&) {

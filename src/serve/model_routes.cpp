@@ -1,5 +1,4 @@
 // The routes that need no weights: the server's state, and its models.
-#include "base/nearest.h"
 #include "serve/model_choice.h"
 #include "serve/modifier_fields.h"
 #include "serve/routes.h"
