@@ -111,7 +111,7 @@ std::vector<std::string> read_modifiers(TomlFields& fields, const char* key, boo
     if (value.is_object()) {
       TomlFields own = table.of(name, value);
       const auto path = own.path("path");
-      if (!path) own.fail("path", "the key is missing");
+      if (!path) table.fail(name, "the key path is missing");
       text = fmt::format("{}={}={}", name, *path, own.number("scale", -3e38, 3e38).value_or(1));
       if (has_layers) {
         const auto layers = own.get<std::vector<int>>("layers", "a list of the first and the last layer");
@@ -191,7 +191,7 @@ ModelList read_file(const std::string& path, const ServeOptions& server) {
     if (!value.is_object()) table.fail(name, "expected a table, got " + value.dump());
     TomlFields own = table.of(name, value);
     const auto model_path = own.path("path");
-    if (!model_path) own.fail("path", "the key is missing");
+    if (!model_path) table.fail(name, "the key path is missing");
     ListedModel model{name};
     model.options = options_of(server, *model_path);
     model.aliases = own.get<std::vector<std::string>>("aliases", "a list of texts").value_or(model.aliases);

@@ -88,6 +88,7 @@ defaults = {temperature = 0}
   const Json alone = json_of({"generate", source_dir() + "/models/default", "Once upon a time", "--max-tokens", "8",
                               "--greedy", "--kv", "int8"});
   EXPECT_EQ(server.post("/v1/completions", plain).json()["choices"][0]["text"], alone["text"]);
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 TEST_F(ServeModels, AdministratorsLoadAndUnload) {
@@ -103,8 +104,10 @@ TEST_F(ServeModels, AdministratorsLoadAndUnload) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(entry(server, "one")["state"], "unloaded");
+  EXPECT_EQ(server.stop().status, 0);
   TestServer without_keys(with(folder_ / "all"));
   EXPECT_EQ(without_keys.post("/v1/models/load", one).status, 404);
+  EXPECT_EQ(without_keys.stop().status, 0);
 }
 
 TEST_F(ServeModels, WhatCannotFitIsRefused) {
@@ -114,15 +117,17 @@ TEST_F(ServeModels, WhatCannotFitIsRefused) {
   const std::string message = refused.json()["error"]["message"];
   EXPECT_THAT(message, HasSubstr("1000"));
   EXPECT_THAT(message, HasSubstr(entry(server, "one")["bytes"].dump()));
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 TEST_F(ServeModels, ErrorsOfAListHaveALine) {
   expect_refusal("memory = \"12 apples\"\n[models.a]\npath = \"all/one\"\n", "1", "expected a size");
   expect_refusal("[models.a]\npath = \"all/one\"\npreloads = true\n", "3", "did you mean preload?");
-  expect_refusal("[models.a]\naliases = [\"b\"]\n", "1", "the key is missing");
+  expect_refusal("[models.a]\naliases = [\"b\"]\n", "1", "the key path is missing");
   expect_refusal("[models.a]\npath = \"all/one\"\nttl = \"soon\"\n", "3", "expected a time");
   expect_refusal("[models.a]\npath = \"all/one\"\ndefaults = {temprature = 1}\n", "3", "did you mean temperature?");
-  expect_refusal("[models.a]\npath = \"all/one\"\n[models.a.adapters]\nx = {scale = 1}\n", "4", "the key is missing");
+  expect_refusal("[models.a]\npath = \"all/one\"\n[models.a.adapters]\nx = {scale = 1}\n", "4",
+                 "the key path is missing");
   expect_error({"serve", "--port", "0", "--models", folder_ / "nowhere"}, {"nowhere"});
 }
 
