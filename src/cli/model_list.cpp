@@ -144,12 +144,6 @@ std::shared_ptr<ServeOptions> options_of(const ServeOptions& server, const std::
   o.template_path.clear();
   o.draft.clear();
   if (o.speculate == "draft") o.speculate.clear();
-  allow_hub(o, o.model);
-  allow_hub(o, o.draft);
-  allow_hub(o, o.tokenizer, HubWanted::tokenizer);
-  allow_hub(o, o.template_path, HubWanted::chat_template);
-  allow_hub(o, o.adapters);
-  allow_hub(o, o.controls);
   return options;
 }
 
@@ -192,7 +186,7 @@ ModelList read_file(const std::string& path, const ServeOptions& server) {
     TomlFields own = table.of(name, value);
     const auto model_path = own.path("path");
     if (!model_path) table.fail(name, "the key path is missing");
-    ListedModel model{name};
+    ListedModel model{name, file.place_of("models." + name, path)};
     model.options = options_of(server, *model_path);
     model.aliases = own.get<std::vector<std::string>>("aliases", "a list of texts").value_or(model.aliases);
     model.ttl = own.duration("ttl");
@@ -213,14 +207,14 @@ ModelList read_folder(const std::string& path, const ServeOptions& server) {
     const std::string name = entry.path().filename().string();
     std::error_code error;
     if (fs::exists(entry.path() / "config.json", error)) {
-      list.models.push_back({.name = name, .options = options_of(server, entry.path().string())});
+      list.models.push_back({.name = name, .place = path, .options = options_of(server, entry.path().string())});
     } else if (entry.is_regular_file(error)) {
       files.push_back(name);
     }
   }
   for (const std::string& file : gguf_choices(files)) {
     const fs::path own = fs::path(path) / file;
-    list.models.push_back({.name = own.stem().string(), .options = options_of(server, own.string())});
+    list.models.push_back({.name = own.stem().string(), .place = path, .options = options_of(server, own.string())});
   }
   if (list.models.empty()) throw BadInput(path, "expected folders with a config.json, or .gguf files, found none");
   std::ranges::sort(list.models, {}, &ListedModel::name);

@@ -14,11 +14,13 @@ namespace vitrine::cli {
 
 struct ListedModel {
   std::string name;
+  std::string place{};  ///< Where it is listed, for errors.
   std::vector<std::string> aliases{};
   std::optional<std::chrono::duration<double>> ttl{};
   bool preloads = false;
-  std::vector<std::string> adapters{};      ///< Their names.
-  std::shared_ptr<ServeOptions> options{};  ///< Those of the server, with those of the model; `model` is its path.
+  std::vector<std::string> adapters{};  ///< Their names.
+  /// Those of the server, with those of the model; `model` is its path or its name on a hub.
+  std::shared_ptr<ServeOptions> options{};
 };
 
 struct ModelList {

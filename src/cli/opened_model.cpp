@@ -142,8 +142,11 @@ ModelSummary summary_of(const ServeOptions& o, const std::string& path) {
   const Checkpoint checkpoint = load_checkpoint(path, {o.allowed_config_keys, o.allowed_tensors});
   const ModelFacts facts = checkpoint_facts(checkpoint, path, checked_compute(checkpoint, compute_of(o)));
   const auto& encoder = facts.config.encoder;
-  return {encoder ? encoder->max_seq_len : facts.config.max_seq_len, count_params(facts.config), facts.stored_bytes,
-          facts.types};
+  return {.family = checkpoint.family,
+          .max_seq_len = encoder ? encoder->max_seq_len : facts.config.max_seq_len,
+          .n_parameters = count_params(facts.config),
+          .bytes = facts.stored_bytes,
+          .quantization = facts.types};
 }
 
 }  // namespace vitrine::cli

@@ -125,8 +125,8 @@ void add_serve(Command& program) {
       ->type_name("FOLDER|FILE");
   add_file(command, "--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)");
   add_file(command, "--admin-key-file", o->admin_key_file,
-           "File with keys of those who may add and remove adapters, one a line (default: VITRINE_ADMIN_KEY, if set; "
-           "without keys nobody may)");
+           "File with keys of those who may load and unload models and adapters, one a line (default: "
+           "VITRINE_ADMIN_KEY, if set; without keys nobody may)");
   add_file(command, "--adapter-dir", o->adapter_folder, "The folder that adapters are added from");
   add_list(command, "--cors", o->origins,
            "Origin of web pages that may use the server, \"*\" for all; may be given several times");

@@ -1,47 +1,11 @@
 #include "serve/model_registry.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "base/error.h"
-#include "serve/round_loop.h"
-#include "serve/served_model.h"
+#include "serve/model_slot.h"
 
 namespace vitrine {
-
-/// A model as the registry sees it; under the registry's mutex.
-struct ModelRegistry::Slot {
-  explicit Slot(const ModelEntry& s) : source(s) {}
-
-  const ModelEntry& source;
-  ModelState state = ModelState::unloaded;
-  std::unique_ptr<LoadedModel> model{};  // not null: state is loaded
-  std::optional<RequestError> error{};   // of the last load
-  bool is_leaving = false;               // no use begins
-  std::int64_t n_uses = 0, n_loads = 0, n_unloads = 0, created = 0;
-  ServerClock::time_point last_asked{}, last_used{}, last_failed{};
-  std::list<std::weak_ptr<Wish>> wishes{};  // in the order of their arrival
-
-  bool is_idle() const { return state == ModelState::loaded && n_uses == 0; }
-  std::int64_t bytes() const { return source.summary.bytes; }
-};
-
-std::string_view name_of(ModelState state) {
-  constexpr std::string_view kNames[] = {"unloaded", "loading", "loaded", "failed"};
-  return kNames[static_cast<std::size_t>(state)];
-}
-
-std::string_view ModelEntry::adapter_in(std::string_view given) const {
-  const auto after = [&](const std::string& own) {
-    return given.starts_with(own + ":") ? given.substr(own.size() + 1) : std::string_view();
-  };
-  if (has_name(given)) return "";
-  if (const std::string_view adapter = after(name); !adapter.empty()) return adapter;
-  for (const std::string& alias : aliases) {
-    if (const std::string_view adapter = after(alias); !adapter.empty()) return adapter;
-  }
-  return "";
-}
 
 const LoadedModel& ModelRegistry::Use::model() const { return *slot_->model; }
 
@@ -71,17 +35,33 @@ ModelRegistry::ModelRegistry(std::vector<ModelEntry> sources, const RegistryConf
 void ModelRegistry::check_sources() const {
   std::int64_t bytes = 0;
   for (const ModelEntry& source : sources_) {
-    std::vector<std::string> own = source.aliases;
-    own.push_back(source.name);
-    for (const std::string& name : own) {
-      if (find(name) != &source || std::ranges::count(own, name) > 1) {
-        throw BadInput("models", "several models have the name \"{}\"", name);
+    check_names(source);
+    if (!source.preloads) continue;
+    bytes += source.summary.bytes + source.summary.draft_bytes;
+    if (bytes <= config_.memory) continue;
+    throw BadInput(source.where, "the models with preload up to {} need {} bytes, the memory is {}", source.name, bytes,
+                   config_.memory);
+  }
+}
+
+/// Names must mean one model, and so must NAME:ADAPTER.
+void ModelRegistry::check_names(const ModelEntry& source) const {
+  std::vector<std::string> own = source.aliases;
+  own.push_back(source.name);
+  for (const std::string& name : own) {
+    if (std::ranges::count(own, name) > 1) {
+      throw BadInput(source.where, "the model {} has the name \"{}\" twice", source.name, name);
+    }
+    for (const ModelEntry& other : sources_) {
+      const std::string adapter(other.adapter_in(name));
+      if (&other < &source && other.has_name(name)) {  // the later one is at fault
+        throw BadInput(source.where, "the models {} and {} have the name \"{}\"", other.name, source.name, name);
+      }
+      if (!adapter.empty() && std::ranges::count(other.adapters, adapter) > 0) {
+        throw BadInput(source.where, "the name \"{}\" is that of the adapter {} of the model {}", name, adapter,
+                       other.name);
       }
     }
-    if (source.preloads) bytes += source.summary.bytes;
-  }
-  if (bytes > config_.memory) {
-    throw BadInput("memory", "the models with preload need {} bytes, there are {}", bytes, config_.memory);
   }
 }
 
@@ -96,6 +76,10 @@ ModelRegistry::~ModelRegistry() {
   tell(lock);
   for (const auto& slot : slots_) {
     if (slot->model != nullptr) unload(lock, *slot);
+    if (!slot->preparation.joinable()) continue;
+    lock.unlock();
+    slot->preparation.join();
+    lock.lock();
   }
 }
 
@@ -186,9 +170,8 @@ ModelStatus ModelRegistry::status(const ModelEntry& source) const {
     const auto since = slot.n_uses > 0 ? ServerClock::now() : slot.last_used;
     stays = std::chrono::ceil<std::chrono::seconds>(ttl - (ServerClock::now() - since));
   }
-  return {&source,      slot.state,   slot.error ? slot.error->what() : source.error,
-          slot.n_uses,  slot.n_loads, slot.n_unloads,
-          slot.created, stays};
+  const std::string error = slot.error ? slot.error->what() : slot.summary_error;
+  return {&source, slot.summary, slot.state, error, slot.n_uses, slot.n_loads, slot.n_unloads, slot.created, stays};
 }
 
 std::vector<ModelStatus> ModelRegistry::list() const {
@@ -200,218 +183,6 @@ std::vector<ModelStatus> ModelRegistry::list() const {
 bool ModelRegistry::is_ready() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::all_of(slots_, [](const auto& slot) { return !slot->source.preloads || slot->n_loads > 0; });
-}
-
-void ModelRegistry::run() {
-  Lock lock(mutex_);
-  for (const auto& slot : slots_) {
-    if (has_ended_) return;
-    if (slot->source.preloads) load(lock, *slot);
-    tell(lock);
-  }
-  while (!has_ended_) {
-    has_changed_ = false;
-    if (tell(lock) || unload_idle(lock) || serve_wishes(lock)) continue;
-    const auto has_news = [&] { return has_changed_; };
-    if (const auto time = next_time()) {
-      changed_.wait_until(lock, *time, has_news);
-    } else {
-      changed_.wait(lock, has_news);
-    }
-  }
-}
-
-/// Lets those who have news know.
-bool ModelRegistry::tell(Lock& lock) {
-  if (told_.empty()) return false;
-  std::vector<std::shared_ptr<Wish>> told = std::exchange(told_, {});
-  lock.unlock();
-  for (const std::shared_ptr<Wish>& wish : told) wish->notify_();
-  told.clear();
-  lock.lock();
-  return true;
-}
-
-/// Unloads a model that is to leave. Returns false if there is none.
-bool ModelRegistry::unload_idle(Lock& lock) {
-  const auto now = ServerClock::now();
-  for (const auto& slot : slots_) {
-    if (!slot->is_idle()) continue;
-    const auto ttl = ttl_of(*slot);
-    const bool is_old = ttl.count() > 0 && now - slot->last_used >= ttl;
-    if (!slot->is_leaving && !is_old) continue;
-    unload(lock, *slot);
-    return true;
-  }
-  return false;
-}
-
-/// Serves those who have waited longest, as far as there is memory. Returns whether something has changed.
-bool ModelRegistry::serve_wishes(Lock& lock) {
-  const auto now = ServerClock::now();
-  Slot* next = nullptr;
-  ServerClock::time_point since = ServerClock::time_point::max();
-  for (const auto& slot : slots_) {
-    std::erase_if(slot->wishes, [](const std::weak_ptr<Wish>& wish) { return wish.expired(); });
-    if (slot->bytes() + pinned_bytes() > config_.memory && slot->state != ModelState::loaded) fail_large(*slot);
-    fail_late(*slot, now);
-    if (slot->wishes.empty()) continue;
-    if (slot->state == ModelState::loaded && !slot->is_leaving) {
-      grant(*slot);
-      continue;
-    }
-    const auto first = slot->wishes.front().lock();
-    if (slot->state == ModelState::loaded || first == nullptr || first->since_ >= since) continue;
-    since = first->since_;
-    next = slot.get();
-  }
-  if (!told_.empty()) return true;  // they hear of it before the next model is loaded
-  if (next == nullptr || !make_room(lock, *next, since)) return false;
-  load(lock, *next);
-  return true;
-}
-
-/// Unloads models until there is memory for another one. Returns false if it has to wait for uses to end.
-bool ModelRegistry::make_room(Lock& lock, const Slot& wanted, ServerClock::time_point since) {
-  while (true) {
-    std::int64_t used = 0;
-    std::vector<Slot*> others;  // that may leave
-    for (const auto& slot : slots_) {
-      if (slot->state != ModelState::loaded) continue;
-      used += slot->bytes();
-      if (ttl_of(*slot).count() > 0) others.push_back(slot.get());
-    }
-    if (used + wanted.bytes() <= config_.memory) return true;
-    std::ranges::sort(others, {}, &Slot::last_asked);
-    const auto idle = std::ranges::find_if(others, &Slot::is_idle);
-    if (idle != others.end()) {
-      unload(lock, **idle);
-      continue;
-    }
-    const bool is_leaving = std::ranges::any_of(others, &Slot::is_leaving);
-    if (!others.empty() && !is_leaving && ServerClock::now() - since >= config_.patience) {
-      others.front()->is_leaving = true;
-    }
-    return false;
-  }
-}
-
-/// Loads a model without holding the mutex, so that everything else goes on.
-void ModelRegistry::load(Lock& lock, Slot& slot) {
-  slot.state = ModelState::loading;
-  slot.error.reset();
-  lock.unlock();
-  std::unique_ptr<LoadedModel> model;
-  std::optional<RequestError> error;
-  try {
-    model = slot.source.load();
-    loop_.add(model->scheduler());
-  } catch (const std::exception& e) {
-    error = RequestError(kLoadFailed, "model", "{} cannot be loaded: {}", slot.source.name, e.what());
-  }
-  lock.lock();
-  if (error) {
-    slot.state = ModelState::failed;
-    slot.last_failed = ServerClock::now();
-    slot.error = error;
-    slot.is_leaving = false;
-    answer(slot, *error);
-    return;
-  }
-  slot.model = std::move(model);
-  slot.state = ModelState::loaded;
-  slot.created = std::time(nullptr);
-  slot.last_used = ServerClock::now();
-  ++slot.n_loads;
-  grant(slot);
-}
-
-/// Unloads a model that nobody uses.
-void ModelRegistry::unload(Lock& lock, Slot& slot) {
-  std::unique_ptr<LoadedModel> model = std::move(slot.model);
-  slot.state = ModelState::unloaded;
-  slot.is_leaving = false;
-  ++slot.n_unloads;
-  lock.unlock();
-  loop_.remove(model->scheduler());
-  model.reset();
-  lock.lock();
-}
-
-/// Gives the model to all who wait for it.
-void ModelRegistry::grant(Slot& slot) {
-  for (const std::weak_ptr<Wish>& weak : std::exchange(slot.wishes, {})) {
-    std::shared_ptr<Wish> wish = weak.lock();
-    if (wish == nullptr) continue;
-    {
-      const std::lock_guard lock(wish->mutex_);
-      wish->use_.emplace(use_of(slot));
-    }
-    told_.push_back(std::move(wish));
-  }
-}
-
-/// Gives an error to all who wait for a model.
-void ModelRegistry::answer(Slot& slot, const RequestError& error) {
-  for (const std::weak_ptr<Wish>& weak : std::exchange(slot.wishes, {})) answer(weak.lock(), error);
-}
-
-/// `wish` may be null.
-void ModelRegistry::answer(std::shared_ptr<Wish> wish, const RequestError& error) {
-  if (wish == nullptr) return;
-  {
-    const std::lock_guard lock(wish->mutex_);
-    wish->error_ = error;
-  }
-  told_.push_back(std::move(wish));
-}
-
-/// The bytes of loaded models that never leave.
-std::int64_t ModelRegistry::pinned_bytes() const {
-  std::int64_t bytes = 0;
-  for (const auto& slot : slots_) {
-    if (slot->state == ModelState::loaded && ttl_of(*slot).count() == 0) bytes += slot->bytes();
-  }
-  return bytes;
-}
-
-void ModelRegistry::fail_large(Slot& slot) {
-  const std::int64_t pinned = pinned_bytes();
-  answer(slot,
-         RequestError(kModelTooLarge, "model", "{} needs {} bytes, the server has {} for weights{}", slot.source.name,
-                      slot.bytes(), config_.memory - pinned, pinned > 0 ? " beside models that never leave" : ""));
-}
-
-/// Answers those who have waited for memory too long.
-void ModelRegistry::fail_late(Slot& slot, ServerClock::time_point now) {
-  while (!slot.wishes.empty()) {
-    std::shared_ptr<Wish> wish = slot.wishes.front().lock();
-    if (wish != nullptr && now - wish->since_ < config_.max_wait) return;
-    slot.wishes.pop_front();
-    const RequestError error(kNoSpace, "model", "there is no memory for {} now: other models are in use",
-                             slot.source.name);
-    answer(std::move(wish), RequestError(error).with_retry(std::chrono::seconds(10)));
-  }
-}
-
-/// When there is something to do although nothing changes.
-std::optional<ServerClock::time_point> ModelRegistry::next_time() const {
-  std::optional<ServerClock::time_point> next;
-  const auto at = [&](ServerClock::time_point since, std::chrono::duration<double> after) {
-    const auto time = since + std::chrono::ceil<ServerClock::duration>(after);
-    if (!next || time < *next) next = time;
-  };
-  const auto now = ServerClock::now();
-  for (const auto& slot : slots_) {
-    const auto ttl = ttl_of(*slot);
-    if (slot->is_idle() && ttl.count() > 0) at(slot->last_used, ttl);
-    if (slot->wishes.empty()) continue;
-    const auto first = slot->wishes.front().lock();
-    if (first == nullptr) continue;
-    at(first->since_, config_.max_wait);
-    if (now - first->since_ < config_.patience) at(first->since_, config_.patience);
-  }
-  return next;
 }
 
 }  // namespace vitrine

@@ -6,7 +6,6 @@
 // the model that was asked for least recently begins, so that it can leave after the ones that it has.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -21,59 +20,16 @@
 #include <vector>
 
 #include "serve/job.h"
-#include "serve/metrics.h"
+#include "serve/model_entry.h"
 #include "serve/request_fields.h"
 
 namespace vitrine {
 
 class RoundLoop;
-class Scheduler;
-struct ServedModel;
 
 inline constexpr ErrorKind kModelTooLarge{400, "invalid_request_error", "model_too_large", true};
 inline constexpr ErrorKind kLoadFailed{503, "server_error", "model_load_failed", true};
 inline constexpr ErrorKind kNoSpace{503, "server_error", "model_no_space", true};
-
-/// A model in memory, with all that its requests need. Destroyed after its scheduler has left the loop.
-class LoadedModel {
- public:
-  LoadedModel() = default;
-  LoadedModel(const LoadedModel&) = delete;
-  LoadedModel& operator=(const LoadedModel&) = delete;
-  virtual ~LoadedModel() = default;
-
-  virtual const ServedModel& served() const = 0;
-  virtual const std::shared_ptr<Scheduler>& scheduler() const = 0;  ///< Not null.
-};
-
-/// What is known of a model without its weights.
-struct ModelSummary {
-  std::int64_t max_seq_len = 0, n_parameters = 0;
-  std::int64_t bytes = 0;      ///< That its weights need in memory.
-  std::string quantization{};  ///< The types of its weights, such as "bf16" or "q4_k, q6_k".
-};
-
-/// A model that can be served.
-struct ModelEntry {
-  std::string name;
-  std::vector<std::string> aliases{};
-  std::vector<std::string> adapters{};  ///< Those that it has when it is loaded.
-  ModelSummary summary{};
-  std::string error{};  ///< Why it has no summary; "": it has one. It can be asked for all the same.
-  std::optional<std::chrono::duration<double>> ttl{};  ///< Else that of the registry. 0: it never leaves.
-  bool preloads = false;                               ///< It is loaded without a request.
-  /// On the registry's thread. Throws what becomes the error of those who wait.
-  std::function<std::unique_ptr<LoadedModel>()> load{};
-  std::shared_ptr<Metrics> metrics = std::make_shared<Metrics>();  ///< They outlive what is loaded.
-
-  bool has_name(std::string_view given) const { return given == name || std::ranges::count(aliases, given) > 0; }
-  /// What follows NAME: in a name, for a name or an alias of the model; "" if nothing does.
-  std::string_view adapter_in(std::string_view given) const;
-};
-
-enum class ModelState : std::uint8_t { unloaded, loading, loaded, failed };
-/// "unloaded", …
-std::string_view name_of(ModelState state);
 
 struct RegistryConfig {
   std::int64_t memory = 0;  ///< Bytes of loaded weights.
@@ -82,11 +38,13 @@ struct RegistryConfig {
   std::chrono::duration<double> max_wait = std::chrono::minutes(5);     ///< For memory; then an error with Retry-After.
   std::chrono::duration<double> retry_time = std::chrono::seconds(10);  ///< Before a failed load is tried again.
   std::size_t max_queue = 4096;                                         ///< Wishes of a client that wait.
+  std::function<void(const std::string&)> report{};  ///< Called on the registry's thread with lines for a log.
 };
 
 /// How a model stands.
 struct ModelStatus {
   const ModelEntry* source = nullptr;
+  ModelSummary summary{};
   ModelState state = ModelState::unloaded;
   std::string error;  ///< Of a load that failed, or of the summary; "": none.
   std::int64_t n_uses = 0, n_loads = 0, n_unloads = 0;
@@ -131,9 +89,9 @@ class ModelRegistry {
     std::function<void()> notify_;
   };
 
-  /// Throws BadInput for a name or an alias that several models have, and if the models that are loaded without a
-  /// request need more than the memory. The schedulers of loaded models run in `loop`,
-  /// which must outlive this object.
+  /// Throws BadInput for a name or an alias that several models have or that is MODEL:ADAPTER of another one, and if
+  /// the models that are loaded without a request need more than the memory. The schedulers of loaded models run in
+  /// `loop`, which must outlive this object.
   ModelRegistry(std::vector<ModelEntry> sources, const RegistryConfig& config, RoundLoop& loop);
   ModelRegistry(const ModelRegistry&) = delete;
   ModelRegistry& operator=(const ModelRegistry&) = delete;
@@ -164,16 +122,23 @@ class ModelRegistry {
 
   void run();
   void check_sources() const;
+  void check_names(const ModelEntry& source) const;
   bool tell(Lock& lock);
+  void report(Lock& lock, const std::string& text);
   bool unload_idle(Lock& lock);
   bool serve_wishes(Lock& lock);
-  bool make_room(Lock& lock, const Slot& wanted, ServerClock::time_point since);
+  void update(Slot& slot, ServerClock::time_point now);
+  bool make_room(Lock& lock, const Slot& wanted);
+  Slot* next_to_load(ServerClock::time_point now);
+  void prepare(Slot& slot);
+  bool end_preparation(Lock& lock, Slot& slot);
   void load(Lock& lock, Slot& slot);
+  void fail(Lock& lock, Slot& slot, const std::exception& error);
   void unload(Lock& lock, Slot& slot);
   void grant(Slot& slot);
   void answer(Slot& slot, const RequestError& error);
   void answer(std::shared_ptr<Wish> wish, const RequestError& error);
-  void fail_large(Slot& slot);
+  void fail_large(Slot& slot, std::int64_t memory);
   void fail_late(Slot& slot, ServerClock::time_point now);
   std::int64_t pinned_bytes() const;
   std::optional<ServerClock::time_point> next_time() const;
@@ -184,6 +149,7 @@ class ModelRegistry {
   const std::vector<ModelEntry> sources_;
   const RegistryConfig config_;
   RoundLoop& loop_;
+  const ServerClock::time_point begun_ = ServerClock::now();
   std::vector<std::unique_ptr<Slot>> slots_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -9,7 +9,7 @@ namespace {
 /// `parent`: the name of the model, of one of its adapters.
 Json describe(const ModelStatus& status, const std::string& id, const Json& parent = nullptr) {
   const ModelEntry& source = *status.source;
-  const ModelSummary& summary = source.summary;
+  const ModelSummary& summary = status.summary;
   const auto known = [&](std::int64_t n) { return n > 0 ? Json(n) : Json(); };
   return {{"id", id},
           {"object", "model"},
@@ -23,14 +23,6 @@ Json describe(const ModelStatus& status, const std::string& id, const Json& pare
           {"bytes", known(summary.bytes)},
           {"quantization", summary.quantization.empty() ? Json() : Json(summary.quantization)},
           {"error", status.error.empty() ? Json() : Json(status.error)}};
-}
-
-/// Those of a model that is loaded may have changed.
-std::vector<std::string> adapters_of(ModelRegistry& models, const ModelEntry& source) {
-  const auto use = models.look_at(source);
-  if (!use) return source.adapters;
-  const ServedModifiers* const modifiers = use->model().served().modifiers;
-  return modifiers != nullptr ? modifiers->named.adapter_names() : std::vector<std::string>{};
 }
 
 }  // namespace

@@ -128,7 +128,17 @@ TEST_F(ServeModels, ErrorsOfAListHaveALine) {
   expect_refusal("[models.a]\npath = \"all/one\"\ndefaults = {temprature = 1}\n", "3", "did you mean temperature?");
   expect_refusal("[models.a]\npath = \"all/one\"\n[models.a.adapters]\nx = {scale = 1}\n", "4",
                  "the key path is missing");
+  expect_refusal("[models.a]\npath = 1\n", "2", "path: expected");
+  expect_refusal("[models.a]\npath = \"all/one\"\npreload = \"yes\"\n", "3", "preload: expected");
+  expect_refusal("[models.a]\npath = \"all/one\"\n[models.a]\npath = \"all/two\"\n", "3", "models.a");
+  expect_refusal("[models.a]\npath = \"all/one\"\n[models.b]\npath = \"all/two\"\naliases = [\"a\"]\n", "3",
+                 "the models a and b have the name \"a\"");
+  expect_refusal(
+      "[models.a]\npath = \"all/one\"\n[models.a.adapters]\nx = \"x\"\n[models.\"a:x\"]\npath = \"all/two\"\n", "5",
+      "the adapter x of the model a");
   expect_error({"serve", "--port", "0", "--models", folder_ / "nowhere"}, {"nowhere"});
+  std::filesystem::create_directories(folder_ / "empty/inner");
+  expect_error({"serve", "--port", "0", "--models", folder_ / "empty"}, {"empty", "found none"});
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Registry : public LoopTest {
     ModelEntry source{.name = name, .summary = {.bytes = bytes}};
     source.load = [this, name] {
       while (is_held_) std::this_thread::sleep_for(1ms);
-      if (name == broken_) throw BadCheckpoint(name, "is broken");
+      if (name == "broken" && is_broken_) throw BadCheckpoint(name, "is broken");
       return std::make_unique<LoadedGolden>("gemma2", pool_, loop_);
     };
     return source;
@@ -68,7 +68,7 @@ class Registry : public LoopTest {
   }
 
   std::chrono::duration<double> ttl_ = 1h;
-  std::string broken_ = "broken";
+  std::atomic<bool> is_broken_ = true;
   std::atomic<bool> is_held_ = false;
   std::optional<ModelRegistry> registry_;
 };
@@ -143,10 +143,62 @@ TEST_F(Registry, AModelThatFailsHurtsNoOther) {
   EXPECT_EQ(state("broken"), ModelState::failed);
   EXPECT_THAT(registry_->status(*registry_->find("broken")).error, HasSubstr("is broken"));
   use("a");
-  broken_.clear();
+  is_broken_ = false;
   std::this_thread::sleep_for(60ms);
   use("broken");
   EXPECT_EQ(state("broken"), ModelState::loaded);
+}
+
+/// While the files of a model are fetched, others are loaded, and those who wait may leave.
+TEST_F(Registry, FilesAreFetchedWhileOthersAreLoaded) {
+  std::atomic<bool> is_fetching = false, fails = true;
+  std::atomic<int> n_fetched = 0;
+  ModelEntry far = source("far", 0);
+  far.error = "the hub cannot be reached";
+  far.prepare = [&]() -> ModelSummary {
+    is_fetching = true;
+    while (is_held_) std::this_thread::sleep_for(1ms);
+    if (fails) throw BadInput("hf:o/n", "not found");
+    ++n_fetched;
+    return {.bytes = 100, .draft_bytes = 50};
+  };
+  far.load = [this] { return std::make_unique<LoadedGolden>("gemma2", pool_, loop_); };
+  ModelEntry a = source("a");
+  a.load = far.load;
+  is_held_ = true;
+  open({far, a}, {.memory = 200, .max_wait = 100ms, .retry_time = 0s});
+  {
+    const auto first = wish("far");
+    while (!is_fetching) std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(state("far"), ModelState::loading);
+    use("a");
+    expect_refusal("far", "model_no_space", {"still being fetched"});
+  }
+  is_held_ = false;
+  expect_refusal("far", "model_load_failed", {"far cannot be loaded", "not found"});
+  fails = false;
+  use("far");
+  EXPECT_EQ(n_fetched, 1);
+  EXPECT_EQ(registry_->status(*registry_->find("far")).summary.bytes, 100);
+  EXPECT_EQ(registry_->status(*registry_->find("far")).error, "");
+  EXPECT_EQ(state("a"), ModelState::unloaded) << "the draft needs memory, too";
+  registry_.reset();
+}
+
+TEST_F(Registry, APreloadThatFailsIsTriedAgain) {
+  ModelEntry early = source("broken");
+  early.preloads = true;
+  std::vector<std::string> lines;
+  open({early}, {.memory = 250, .retry_time = 10ms, .report = [&](const std::string& line) { lines.push_back(line); }});
+  wait_for("broken", ModelState::failed);
+  EXPECT_FALSE(registry_->is_ready());
+  is_broken_ = false;
+  wait_for("broken", ModelState::loaded);
+  EXPECT_TRUE(registry_->is_ready());
+  registry_.reset();
+  EXPECT_THAT(lines.front(), HasSubstr("broken cannot be loaded"));
+  EXPECT_THAT(lines, testing::Contains(HasSubstr("broken is in memory, 100 bytes")));
+  EXPECT_THAT(lines.back(), HasSubstr("broken has left the memory"));
 }
 
 TEST_F(Registry, IdleModelsLeaveAfterTheirTime) {
@@ -202,10 +254,22 @@ TEST_F(Registry, WishesThatNobodyWaitsForAreForgotten) {
 }
 
 TEST_F(Registry, NamesAreUnique) {
-  ModelEntry other = source("b");
-  other.aliases = {"gpt", "a"};
-  EXPECT_THROW(open({source("a"), other}), BadInput);
-  other.aliases = {"gpt"};
+  ModelEntry first = source("a"), other = source("b");
+  first.adapters = {"x"};
+  other.where = "models.toml:7";
+  const auto expect_error = [&](std::vector<std::string> aliases, const std::string& part) {
+    other.aliases = std::move(aliases);
+    try {
+      open({first, other});
+      ADD_FAILURE() << "expected an error";
+    } catch (const BadInput& e) {
+      EXPECT_THAT(e.what(), testing::AllOf(HasSubstr("models.toml:7"), HasSubstr(part)));
+    }
+  };
+  expect_error({"gpt", "a"}, "the models a and b have the name \"a\"");
+  expect_error({"gpt", "gpt"}, "the model b has the name \"gpt\" twice");
+  expect_error({"a:x"}, "the name \"a:x\" is that of the adapter x of the model a");
+  other.aliases = {"gpt", "a:y"};
   open({source("a"), other});
   EXPECT_EQ(registry_->find("gpt")->name, "b");
   EXPECT_EQ(registry_->find("")->name, "a");
@@ -247,9 +311,11 @@ TEST_F(Registry, RoutesDescribeModels) {
   EXPECT_THROW(reply("/v1/models/c"), RequestError);
   EXPECT_THROW(reply("/v1/models/b:x"), RequestError);
   const Json tags = reply("/api/tags")["models"];
-  ASSERT_EQ(tags.size(), 3U);
+  ASSERT_EQ(tags.size(), 4U);
   EXPECT_EQ(tags[1]["name"], "alias");
   EXPECT_EQ(tags[1]["details"]["quantization_level"], "BF16");
+  EXPECT_EQ(tags[2]["name"], "a:x");
+  EXPECT_EQ(tags[2]["details"]["parent_model"], "a");
   EXPECT_TRUE(reply("/api/ps")["models"].empty());
   use("a");
   EXPECT_EQ(reply("/v1/models/a")["state"], "loaded");
@@ -258,7 +324,9 @@ TEST_F(Registry, RoutesDescribeModels) {
   wait_for("a", ModelState::unloaded);
   EXPECT_THROW(reply("/v1/models/unload", R"({"model": "a:x"})"), RequestError);
   EXPECT_THROW(reply("/v1/models/unload", R"({"model": "c"})"), RequestError);
-  EXPECT_EQ(&asked_model(*registry_, R"({"model": "b:y"})"), registry_->find("b"));
+  EXPECT_EQ(&asked_model(*registry_, R"({"model": "alias:x"})"), registry_->find("a"));
+  EXPECT_EQ(&asked_model(*registry_, R"({"name": "b:latest"})"), registry_->find("b"));
+  EXPECT_THROW(asked_model(*registry_, R"({"model": "b:y"})"), RequestError) << "b is not loaded for it";
   EXPECT_EQ(&asked_model(*registry_, R"({"prompt": "x"})"), registry_->find("a"));
   EXPECT_THROW(asked_model(*registry_, R"({"model": "c"})"), RequestError);
   const HttpReply metrics = std::get<Route::Report>(find_route("/metrics")->handler)({false, false, &*registry_});
