@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "base/mapped_file.h"
 #include "base/nearest.h"
 #include "checkpoint/adapters/control.h"
 #include "checkpoint/adapters/modifier_text.h"
@@ -73,6 +74,16 @@ std::optional<ChatFormat> open_chat(const Session& session, const ChatTemplates&
   return std::optional<ChatFormat>(std::in_place, templates, *session.tokenizer, ChatVariables{}, "chat template");
 }
 
+/// The time of the last change of a file, or of a folder's config; 0 if that cannot be found out.
+std::int64_t modified_at(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto time = fs::last_write_time(fs::is_directory(path, error) ? path + "/config.json" : path, error);
+  if (error) return 0;
+  const auto since = fs::file_time_type::clock::to_sys(time).time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since).count();
+}
+
 /// What a list of models says replaces what the checkpoint says.
 void replace_defaults(const SamplingOverrides& own, SamplingOverrides& defaults) {
   for (const auto value : {&SamplingOverrides::temperature, &SamplingOverrides::top_p, &SamplingOverrides::min_p,
@@ -138,6 +149,15 @@ ServedFile::ServedFile(const ServeOptions& o, ThreadPool& pool, std::int64_t kv_
   session_.pool.reset();  // it has loaded adapters
 }
 
+void ServedFile::read_ahead() const {
+  const Model& model = *session_.checkpoint.model;
+  for_each_param(model.config(), model.params(), [](const Param& param, const std::string&, const Shape& shape) {
+    const MatrixView& view = param.view;
+    if (interrupted() || view.data == nullptr) return;
+    MappedFile::read_ahead({view.data, static_cast<std::size_t>(bytes_of(view.dtype, shape.count()))});
+  });
+}
+
 ModelSummary summary_of(const ServeOptions& o, const std::string& path) {
   const Checkpoint checkpoint = load_checkpoint(path, {o.allowed_config_keys, o.allowed_tensors});
   const ModelFacts facts = checkpoint_facts(checkpoint, path, checked_compute(checkpoint, compute_of(o)));
@@ -146,7 +166,8 @@ ModelSummary summary_of(const ServeOptions& o, const std::string& path) {
           .max_seq_len = encoder ? encoder->max_seq_len : facts.config.max_seq_len,
           .n_parameters = count_params(facts.config),
           .bytes = facts.stored_bytes,
-          .quantization = facts.types};
+          .quantization = facts.types,
+          .modified = modified_at(path)};
 }
 
 }  // namespace vitrine::cli

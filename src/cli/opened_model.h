@@ -18,6 +18,9 @@ class ServedFile : public LoadedModel {
   /// throws.
   ServedFile(const ServeOptions& options, ThreadPool& pool, std::int64_t kv_bytes, Metrics& metrics, RoundLoop& loop);
 
+  /// Reads the weights from the disk, so that no round has to. Ends early at an interrupt.
+  void read_ahead() const;
+
   const ServedModel& served() const override { return served_; }
   const std::shared_ptr<Scheduler>& scheduler() const override { return scheduler_; }
 

@@ -114,7 +114,7 @@ struct Rounds {
   std::int64_t kv_bytes;  // of a model
 };
 
-std::unique_ptr<LoadedModel> open_model(const ServeOptions& options, const Rounds& rounds, Metrics& metrics) {
+std::unique_ptr<ServedFile> open_model(const ServeOptions& options, const Rounds& rounds, Metrics& metrics) {
   return std::make_unique<ServedFile>(options, rounds.pool, rounds.kv_bytes, metrics, rounds.loop);
 }
 
@@ -133,8 +133,9 @@ ModelEntry entry_of_model(const ServeOptions& o) {
 
 /// MODEL is opened now, for its errors.
 void open_first(ModelEntry& entry, std::shared_ptr<const ServeOptions> options, const Rounds& rounds) {
-  const auto opened = std::make_shared<std::unique_ptr<LoadedModel>>(open_model(*options, rounds, *entry.metrics));
-  entry.load = [opened, options = std::move(options), rounds, metrics = entry.metrics] {
+  const auto opened = std::make_shared<std::unique_ptr<ServedFile>>(open_model(*options, rounds, *entry.metrics));
+  entry.load = [opened, options = std::move(options), rounds,
+                metrics = entry.metrics]() -> std::unique_ptr<LoadedModel> {
     return *opened != nullptr ? std::move(*opened) : open_model(*options, rounds, *metrics);
   };
 }
@@ -157,7 +158,11 @@ ModelEntry entry_of_listed(const ListedModel& model) {
 void open_later(ModelEntry& entry, std::shared_ptr<const ServeOptions> options, const Rounds& rounds) {
   const auto files = std::make_shared<ListedFiles>(std::move(options));
   entry.prepare = [files] { return files->fetch(); };
-  entry.load = [files, rounds, metrics = entry.metrics] { return open_model(files->found(), rounds, *metrics); };
+  entry.load = [files, rounds, metrics = entry.metrics]() -> std::unique_ptr<LoadedModel> {
+    auto model = open_model(files->found(), rounds, *metrics);
+    model->read_ahead();
+    return model;
+  };
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct ModelSummary {
   std::int64_t bytes = 0;        ///< Of its weights in memory.
   std::int64_t draft_bytes = 0;  ///< Of those of its draft model.
   std::string quantization{};    ///< The types of its weights, such as "bf16" or "q4_k, q6_k".
+  std::int64_t modified = 0;     ///< Unix time of its last change; 0: it is not known.
 };
 
 /// A model that can be served.

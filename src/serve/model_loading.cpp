@@ -203,13 +203,14 @@ void ModelRegistry::fail(Lock& lock, Slot& slot, const std::exception& error) {
 /// Unloads a model that nobody uses.
 void ModelRegistry::unload(Lock& lock, Slot& slot) {
   std::unique_ptr<LoadedModel> model = std::move(slot.model);
-  slot.end_loading(ModelState::unloaded);
-  slot.is_leaving = false;
-  ++slot.n_unloads;
+  slot.is_leaving = true;
   lock.unlock();
   loop_.remove(model->scheduler());
   model.reset();
   lock.lock();
+  slot.end_loading(ModelState::unloaded);
+  slot.is_leaving = false;
+  ++slot.n_unloads;
   report(lock, slot.source.name + " has left the memory");
 }
 
@@ -253,9 +254,9 @@ std::int64_t ModelRegistry::pinned_bytes() const {
 /// `memory`: what models that may leave have.
 void ModelRegistry::fail_large(Slot& slot, std::int64_t memory) {
   slot.is_wanted = false;
-  answer(slot,
-         RequestError(kModelTooLarge, "model", "{} needs {} bytes, the server has {} for weights{}", slot.source.name,
-                      slot.bytes(), memory, memory < config_.memory ? " beside models that never leave" : ""));
+  answer(slot, RequestError(kModelTooLarge, "model", "{} needs {} bytes, the server has {} for weights{}",
+                            slot.source.name, slot.bytes(), memory,
+                            memory < config_.memory ? ", because models that never leave have the rest" : ""));
 }
 
 /// Answers those who have waited for memory too long.

@@ -116,7 +116,7 @@ ModelRegistry::Use ModelRegistry::use_of(Slot& slot, bool counts) {
 std::optional<ModelRegistry::Use> ModelRegistry::look_at(const ModelEntry& source) {
   const std::lock_guard lock(mutex_);
   Slot& slot = slot_of(source);
-  if (slot.state != ModelState::loaded) return std::nullopt;
+  if (slot.model == nullptr) return std::nullopt;
   return use_of(slot, false);
 }
 

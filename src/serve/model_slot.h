@@ -20,7 +20,7 @@ struct ModelRegistry::Slot {
   ModelSummary summary = source.summary;
   std::string summary_error = source.error;  // why there is none
   ModelState state = ModelState::unloaded;
-  std::unique_ptr<LoadedModel> model{};  // not null: state is loaded
+  std::unique_ptr<LoadedModel> model{};  // null: it is not in memory, or is about to leave
   std::optional<RequestError> error{};   // of the last load
   bool is_leaving = false;               // no use begins
   bool is_wanted = source.preloads;      // although nobody waits for it

@@ -122,8 +122,15 @@ TEST_F(ServeModelsLoad, AServerEndsAlthoughItFetches) {
   HttpClient waits(server.port());
   waits.send(TestServer::post_text("/v1/completions", request("far").dump()));
   wait_for(server, "far", "loading");
+  HttpClient leaves(server.port());
+  leaves.send(TestServer::post_text("/v1/completions", request("far").dump()));
+  leaves.close();
   text_of(server.post("/v1/completions", request("near")));  // which is loaded meanwhile
   EXPECT_EQ(state(server, "far"), "loading");
+  for (int i = 0; i < 500 && read_file(folder_ / "log").find("499") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_THAT(read_file(folder_ / "log"), HasSubstr("\"status\":499"));
   EXPECT_EQ(server.stop().status, 0);
   const HttpResponse refused = read_response(waits);
   EXPECT_EQ(refused.status, 503);

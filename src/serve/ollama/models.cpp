@@ -102,7 +102,7 @@ Json entry_of(const ModelStatus& status, const std::optional<Stored>& stored) {
   Json details = {{"parent_model", ""}, {"format", ""}, {"family", summary.family}, {"families", std::move(families)}};
   details["parameter_size"] = size_text(stored ? stored->n_params : summary.n_parameters);
   details["quantization_level"] = stored ? stored->type : in_upper_case(summary.quantization);
-  const std::chrono::system_clock::time_point time{std::chrono::seconds(status.created)};
+  const std::chrono::system_clock::time_point time{std::chrono::seconds(summary.modified)};
   return {{"modified_at", time_text(time)},
           {"size", stored ? stored->bytes : summary.bytes},
           {"digest", stored ? stored->digest : ""},
