@@ -1,8 +1,11 @@
 #include "cli/opened_model.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "base/mapped_file.h"
 #include "base/nearest.h"
@@ -150,12 +153,15 @@ ServedFile::ServedFile(const ServeOptions& o, ThreadPool& pool, std::int64_t kv_
 }
 
 void ServedFile::read_ahead() const {
-  const Model& model = *session_.checkpoint.model;
-  for_each_param(model.config(), model.params(), [](const Param& param, const std::string&, const Shape& shape) {
-    const MatrixView& view = param.view;
-    if (interrupted() || view.data == nullptr) return;
-    MappedFile::read_ahead({view.data, static_cast<std::size_t>(bytes_of(view.dtype, shape.count()))});
-  });
+  const auto read_all = [&model = *session_.checkpoint.model] {
+    ::setpriority(PRIO_PROCESS, 0, 10);  // of this thread: rounds have the processors first
+    for_each_param(model.config(), model.params(), [](const Param& param, const std::string&, const Shape& shape) {
+      const MatrixView& view = param.view;
+      if (interrupted() || view.data == nullptr) return;
+      MappedFile::read_ahead({view.data, static_cast<std::size_t>(bytes_of(view.dtype, shape.count()))});
+    });
+  };
+  std::thread(read_all).join();
 }
 
 ModelSummary summary_of(const ServeOptions& o, const std::string& path) {
