@@ -99,6 +99,7 @@ void RoundLoop::let_go() {
   for (const std::shared_ptr<Scheduler>& scheduler : leaving) scheduler->prepare();
   const std::lock_guard lock(mutex_);
   std::erase_if(leaving_, [&](const auto& scheduler) { return std::ranges::count(leaving, scheduler) > 0; });
+  leaving.clear();  // who waits destroys what schedulers refer to, so none of them must end here
   has_let_go_.notify_all();
 }
 
