@@ -32,6 +32,15 @@ Mappings& mappings() {
   return all;
 }
 
+/// The whole pages of a part of a mapped file; none of other memory.
+std::span<const std::byte> mapped_pages(std::span<const std::byte> part) {
+  const auto begin = std::bit_cast<std::uintptr_t>(part.data()), end = begin + part.size();
+  const std::lock_guard lock(mappings().mutex);
+  const auto after = mappings().ends.upper_bound(begin);
+  if (after == mappings().ends.begin() || std::prev(after)->second < end) return {};
+  return pages_of(part);
+}
+
 std::string read_all(int fd, const std::string& path) {
   constexpr std::size_t kPiece = std::size_t{1} << 16;
   std::string text;
@@ -96,15 +105,23 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(std::span<const std::byte> part) {
-  const std::span<const std::byte> pages = pages_of(part);
+  const std::span<const std::byte> pages = mapped_pages(part);
   if (pages.empty()) return;
-  const auto begin = std::bit_cast<std::uintptr_t>(part.data()), end = begin + part.size();
-  const std::lock_guard lock(mappings().mutex);
-  const auto after = mappings().ends.upper_bound(begin);
-  if (after == mappings().ends.begin() || std::prev(after)->second < end) return;
   void* const data = const_cast<std::byte*>(pages.data());
   ::madvise(data, pages.size(), MADV_NOHUGEPAGE);  // errors are ignored
   ::madvise(data, pages.size(), MADV_DONTNEED);
+}
+
+void MappedFile::read_ahead(std::span<const std::byte> part) {
+  // Other threads cannot map memory during a call, so each is short.
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ of Linux 5.14
+  const std::span<const std::byte> pages = mapped_pages(part);
+  for (std::size_t at = 0; at < pages.size(); at += kPiece) {
+    void* const data = const_cast<std::byte*>(pages.data() + at);
+    const std::size_t size = std::min(kPiece, pages.size() - at);
+    if (::madvise(data, size, kPopulateRead) != 0) ::madvise(data, size, MADV_WILLNEED);  // errors are ignored
+  }
 }
 
 }  // namespace vitrine

@@ -27,6 +27,9 @@ class MappedFile {
   /// If `part` is memory of a mapped file: its whole pages leave the memory of this process until they are touched
   /// again, one at a time from now on. Other memory does not change.
   static void release(std::span<const std::byte> part);
+  /// If `part` is memory of a mapped file: reads its pages now, so that nobody waits for the disk who touches them.
+  /// Other memory does not change.
+  static void read_ahead(std::span<const std::byte> part);
 
   const std::string& path() const { return path_; }
   /// Of the file when it was opened; zeros if it is not mapped.

@@ -37,7 +37,8 @@ std::string byte_text(std::int64_t bytes) {
   return fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
-PullDisplay::PullDisplay() : on_terminal_(is_terminal(STDERR_FILENO)) {}
+PullDisplay::PullDisplay(const std::string& owner)
+    : prefix_(owner.empty() ? "" : owner + ": "), on_terminal_(owner.empty() && is_terminal(STDERR_FILENO)) {}
 
 PullDisplay::~PullDisplay() {
   if (visible_) write_stderr("\r\x1B[K");
@@ -63,11 +64,11 @@ void PullDisplay::draw(const HubProgress& p) {
 
 void PullDisplay::show(const HubProgress& p) {
   const auto now = Clock::now();
-  if (p.event == HubProgress::Event::note) return note(p.text);
+  if (p.event == HubProgress::Event::note) return note(prefix_ + p.text);
   if (first_ < 0) first_ = p.all_done, begun_ = now;
   if (p.event == HubProgress::Event::begin) {
     file_begun_ = shown_ = now;
-    if (!on_terminal_) note(fmt::format("fetching {} ({})", p.text, byte_text(p.total)));
+    if (!on_terminal_) note(fmt::format("{}fetching {} ({})", prefix_, p.text, byte_text(p.total)));
     return;
   }
   if (on_terminal_) {
@@ -78,11 +79,11 @@ void PullDisplay::show(const HubProgress& p) {
   }
   if (p.event == HubProgress::Event::end) {
     const double seconds = std::chrono::duration<double>(now - file_begun_).count();
-    return note(fmt::format("fetched {} in {}", p.text, duration_text(seconds)));
+    return note(fmt::format("{}fetched {} in {}", prefix_, p.text, duration_text(seconds)));
   }
   if (now - shown_ < kLineEvery) return;
   shown_ = now;
-  note(fmt::format("fetching {}: {} of {}, {}/s", p.text, byte_text(p.done), byte_text(p.total),
+  note(fmt::format("{}fetching {}: {} of {}, {}/s", prefix_, p.text, byte_text(p.done), byte_text(p.total),
                    byte_text(static_cast<std::int64_t>(speed(p)))));
 }
 
@@ -100,9 +101,9 @@ HubAccess hub_access(const Options& o, PullDisplay& display, int jobs) {
   return access;
 }
 
-void fetch_named(Options& o) {
+void fetch_named(Options& o, const std::string& owner) {
   const CleanStop guard;
-  PullDisplay display;
+  PullDisplay display(owner);
   const HubAccess access = hub_access(o, display);
   const auto replace = [&](std::string& argument, HubWanted wanted) {
     const std::string given = argument;

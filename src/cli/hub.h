@@ -13,7 +13,8 @@ namespace vitrine::cli {
 /// Shows a pull on stderr: a bar on a terminal, else a line at the start and the end of each file and every 30 s.
 class PullDisplay {
  public:
-  PullDisplay();
+  /// `owner`: what the files are fetched for, which begins each line if it is not empty; there is no bar then.
+  explicit PullDisplay(const std::string& owner = "");
   PullDisplay(const PullDisplay&) = delete;
   PullDisplay& operator=(const PullDisplay&) = delete;
   ~PullDisplay();  ///< Clears the bar.
@@ -25,6 +26,7 @@ class PullDisplay {
   void draw(const HubProgress& progress);
   double speed(const HubProgress& progress) const;  // bytes per second since the first file began
 
+  std::string prefix_;
   bool on_terminal_;
   bool visible_ = false;
   std::int64_t first_ = -1;  // bytes of all files that were present before
@@ -34,8 +36,9 @@ class PullDisplay {
 /// How a command reaches the hub: as --offline and `jobs` say, with a display, until Ctrl-C.
 HubAccess hub_access(const Options& options, PullDisplay& display, int jobs = HubAccess().jobs);
 
-/// Fetches what the command's arguments name with hf: and replaces each name by the path of its files.
-void fetch_named(Options& options);
+/// Fetches what the command's arguments name with hf: and replaces each name by the path of its files. `owner` as in
+/// PullDisplay.
+void fetch_named(Options& options, const std::string& owner);
 
 /// 1234567890 as "1.23 GB".
 std::string byte_text(std::int64_t bytes);

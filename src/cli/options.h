@@ -184,7 +184,7 @@ void add_model(Command& command, Options& options, std::string& path);
 void allow_hub(Options& options, std::string& place, HubWanted wanted = HubWanted::model);
 void allow_hub(Options& options, std::vector<std::string>& places, HubWanted wanted = HubWanted::model);
 /// Fetches what the arguments name with hf: (cli/hub.h).
-void fetch_named(Options& options);
+void fetch_named(Options& options, const std::string& owner = "");
 /// Adds --now.
 void add_now(Command& command, std::string& now);
 /// Adds an option that may be given several times, with its values unchanged (CLI11's own lists split and drop some).

@@ -1,42 +1,23 @@
 // vitrine serve: the HTTP server.
 #include <malloc.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <ctime>
-#include <filesystem>
+#include <future>
 
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/nearest.h"
-#include "checkpoint/adapters/control.h"
-#include "checkpoint/adapters/modifier_text.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/speculation_options.h"
+#include "cli/served_list.h"
 #include "cli/store_options.h"
-#include "generate/prefix_cache.h"
 #include "serve/http.h"
 #include "serve/routes.h"
-#include "tokenizer/read/chat_templates.h"
 
 namespace vitrine::cli {
 namespace {
-
-struct ServeOptions : Options, SpeculationOptions, StoreOptions {
-  std::string model, host = "127.0.0.1", key_file, admin_key_file, adapter_folder, access_log, template_path;
-  std::vector<std::string> names, origins;
-  std::uint16_t port = 8080;
-  std::size_t max_sequences = 32, max_queue = 4096, max_connections = 4096;
-  std::int64_t max_body_mib = 4, max_trace_mib = 64, queue_memory_mib = 256;
-  std::optional<std::int64_t> kv_memory_mib, prefix_memory_mib;
-  std::int64_t constraint_memory_mib = 64;
-  double round_ms = 250, drain_seconds = 30;
-  bool no_prefix_cache = false, no_inspect = false;
-  std::string unknown_fields = "refuse", closed_doors;
-};
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
 
@@ -87,119 +68,13 @@ AccessRules access_rules(const ServeOptions& o) {
   return rules;
 }
 
-/// Half of the machine's memory, unless the caller sets it.
-std::int64_t kv_bytes(const ServeOptions& o) {
-  if (o.kv_memory_mib) return *o.kv_memory_mib << 20;
-  struct sysinfo info {};
-  ::sysinfo(&info);
-  return static_cast<std::int64_t>(info.totalram * info.mem_unit / 2);
-}
-
-/// The bytes of the caches of `n` sequences of `length` tokens.
-std::int64_t cache_bytes(const GenerateContext& context, std::int64_t n, std::int64_t length) {
-  CountedKvMemory counted;
-  return n * context.model->make_cache(length, context.kv_types, counted).bytes();
-}
-
-/// What prefixes may keep: four sequences as long as the context, with their snapshots, unless the caller sets it.
-std::int64_t prefix_bytes(const ServeOptions& o, const GenerateContext& context) {
-  if (o.no_prefix_cache) return 0;
-  if (o.prefix_memory_mib) return *o.prefix_memory_mib << 20;
-  const std::int64_t length = std::min<std::int64_t>(context.model->config().max_seq_len, 1 << 20);
-  CountedKvMemory counted;
-  const KvCache cache = context.model->make_cache(length, context.kv_types, counted);
-  return 4 * (cache.bytes() + length / context.state_every * cache.snapshot_bytes());
-}
-
-/// The number of positions in a block of the pool: the default, or less if the memory holds few such blocks.
-std::int64_t block_length(const GenerateContext& context, std::int64_t bytes, std::size_t max_sequences) {
-  constexpr std::int64_t kShortest = 16;
-  const auto fit = [&](std::int64_t length) {
-    return cache_bytes(context, 2 * static_cast<std::int64_t>(max_sequences), length) <= bytes;
-  };
-  std::int64_t length = std::min(system_kv_memory().block_length(), context.model->config().max_seq_len);
-  while (length > kShortest && !fit(length)) length /= 2;
-  return length;
-}
-
-/// The names of the model in requests: those of --name, else that of its file or folder.
-std::vector<std::string> names_of(const ServeOptions& o) {
-  if (!o.names.empty()) return o.names;
-  namespace fs = std::filesystem;
-  fs::path path = fs::path(o.model.empty() ? default_model() : o.model).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  std::error_code error;
-  const std::string given = o.as_given(o.model);
-  if (is_hub_name(given) && fs::is_directory(path, error)) {  // the folder has the name of a commit
-    const std::string repository = parse_hub_name(given).repository;
-    return {repository.substr(repository.find('/') + 1)};
-  }
-  return {(fs::is_directory(path, error) ? path.filename() : path.stem()).string()};
-}
-
-/// Those of all requests have no name.
-Options without_named(const ServeOptions& o) {
-  Options result = o;
-  std::erase_if(result.adapters, [](const std::string& text) { return !parse_adapter_text(text).name.empty(); });
-  std::erase_if(result.controls, [](const std::string& text) { return !parse_control_text(text).name.empty(); });
-  return result;
-}
-
-void open_modifiers(const ServeOptions& o, const Session& session, ServedModifiers& modifiers) {
-  modifiers.of_all = session.applied;
-  modifiers.base = &session.checkpoint;
-  std::error_code error;
-  if (!o.adapter_folder.empty() && !std::filesystem::is_directory(o.adapter_folder, error)) {
-    throw BadInput("--adapter-dir", "{} is no folder{}", o.adapter_folder, did_you_mean_file(o.adapter_folder));
-  }
-  modifiers.adapter_folder = o.adapter_folder;
-  for (const std::string& text : o.adapters) {
-    const ModifierText own = parse_adapter_text(text);
-    if (own.name.empty()) continue;
-    modifiers.named.add(own.name, {load_adapter(own.path, session.checkpoint, *session.pool), own.scale});
-  }
-  for (const std::string& text : o.controls) {
-    const ModifierText own = parse_control_text(text);
-    if (own.name.empty()) continue;
-    modifiers.named.add(own.name, {load_control(own.path, session.checkpoint.model->config()), own.scale, own.layers});
-  }
-}
-
-std::optional<ChatFormat> open_chat(const Session& session, const ChatTemplates& templates) {
-  if (session.tokenizer == nullptr || templates.by_name.empty()) return std::nullopt;
-  return std::optional<ChatFormat>(std::in_place, templates, *session.tokenizer, ChatVariables{}, "chat template");
-}
-
-ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemplates templates,
-                         const ChatFormat* chat) {
-  const ModelConfig& config = session.checkpoint.model->config();
-  ServedModel model;
-  model.names = names_of(o);
-  model.created = std::time(nullptr);
-  model.family = session.checkpoint.family;
-  model.vocab_size = config.encoder ? config.encoder->vocab_size : config.vocab_size;
-  model.max_seq_len = config.encoder ? config.encoder->max_seq_len : config.max_seq_len;
-  model.d_model = config.encoder ? config.encoder->d_model : config.d_model;
-  model.can_generate = !config.encoder && !is_bidirectional(config);
-  model.tokenizer = session.tokenizer.get();
-  model.chat = chat;
-  model.templates = std::move(templates);
-  const SamplingConfig otherwise = model.defaults.otherwise;
-  model.defaults = session.defaults();
-  model.defaults.otherwise = otherwise;
-  if (model.defaults.constraints != nullptr) {
-    model.defaults.constraints->limit(static_cast<std::size_t>(o.constraint_memory_mib) << 20);
-  }
-  model.chat_stop_ids = model.defaults.stop_ids;
-  if (chat != nullptr) {
-    if (const auto id = chat->end_of_answer()) model.chat_stop_ids.push_back(*id);
-  }
-  model.model = session.checkpoint.model.get();
-  model.can_inspect = !o.no_inspect;
-  model.unknown_fields = o.unknown_fields == "ignore" ? UnknownFields::ignore : UnknownFields::refuse;
-  model.max_trace_bytes = o.max_trace_mib << 20;
-  model.sentences = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);
-  return model;
+/// Waits until MODEL, which has been opened, is served.
+void wait_for_first(ModelRegistry& models) {
+  std::promise<void> news;
+  const auto wish = models.wish(*models.find(""), 0, [&] { news.set_value(); });
+  if (wish->take()) return;
+  news.get_future().wait();
+  wish->take();
 }
 
 /// Lets the process have a file for each connection, as far as the system permits it.
@@ -229,41 +104,23 @@ void run_serve(const ServeOptions& o) {
   config.access_log = o.access_log;
   config.drain_time = std::chrono::duration<double>(o.drain_seconds);
   config.interrupt = &interrupted();
-  Metrics metrics;
   const std::shared_ptr<PrefixStore> store = open_store(o, "prefix-store");
-  metrics.prefix_store = store;
-  Session session;
-  std::optional<ModelStore> store_of_model;
-  std::optional<OpenedSpeculation> speculation;
-  std::optional<ChatFormat> chat;
-  ServedModel model;
-  ServedModifiers modifiers;
-  std::optional<KvPool> pool;
-  std::optional<PrefixCache> prefixes;
-  std::optional<Scheduler> scheduler;
-  HttpServer server(std::move(config), metrics);  // answers 503 while the model is being loaded
+  RoundLoop loop;
+  std::optional<ThreadPool> pool;
+  std::optional<ModelRegistry> models;
+  HttpServer server(std::move(config));  // answers 503 while there are no models
 
-  session = open_for_texts(without_named(o), o.model, false);
-  open_modifiers(o, session, modifiers);
-  ChatTemplates templates = open_chat_templates(o.model.empty() ? default_model() : o.model, o.template_path);
-  chat = open_chat(session, templates);
-  model = served_model(o, session, std::move(templates), chat ? &*chat : nullptr);
-  model.modifiers = &modifiers;
-  GenerateContext context = session.context(o);
-  context.interrupt = nullptr;  // rounds end; the server stops after them
-  context.speculation = speculation.emplace(o, o, session, "lookup").get();
-  if (store != nullptr) context.store = &store_of_model.emplace(*store, session.checkpoint, context);
-  pool.emplace(kv_bytes(o), block_length(context, kv_bytes(o), o.max_sequences));
-  if (const std::int64_t bytes = prefix_bytes(o, context); bytes > 0) context.prefixes = &prefixes.emplace(bytes);
-  const SchedulerConfig rounds{o.max_sequences, o.max_queue, o.queue_memory_mib << 20, o.round_ms / 1000, clients};
-  scheduler.emplace(context, *pool, rounds, metrics);
-  server.serve(model, *scheduler);
+  pool.emplace(o.thread_count());
+  ServedList list = list_models(o, {*pool, loop, store, true, clients});
+  models.emplace(std::move(list.models), list.limits, loop);
+  if (o.models.empty() || !o.model.empty()) wait_for_first(*models);
+  server.serve(*models, loop);
   if (o.json) {
-    print_json({{"url", server.url()}, {"models", model.names}});
+    print_json({{"url", server.url()}, {"models", models->names()}});
   } else {
-    note(fmt::format("serving {} at {}", fmt::join(model.names, ", "), server.url()));
+    note(fmt::format("serving {} at {}", fmt::join(models->names(), ", "), server.url()));
   }
-  scheduler->run();
+  loop.run();
   server.finish();
 }
 
@@ -278,10 +135,14 @@ void add_serve(Command& program) {
   add_number<std::uint16_t>(command, "--port", o->port, "The port to listen at; 0: any free one (default: 8080)");
   add_list(command, "--name", o->names,
            "The model's name in requests; may be given several times (default: the file's)");
+  command
+      .add_option("--models", o->models,
+                  "Models that are loaded when requests ask for them: a folder, or a TOML file (docs/serving.md)")
+      ->type_name("FOLDER|FILE");
   add_file(command, "--api-key-file", o->key_file, "File with API keys, one a line (default: VITRINE_API_KEY, if set)");
   add_file(command, "--admin-key-file", o->admin_key_file,
-           "File with keys of those who may add and remove adapters, one a line (default: VITRINE_ADMIN_KEY, if set; "
-           "without keys nobody may)");
+           "File with keys of those who may load and unload models and adapters, one a line (default: "
+           "VITRINE_ADMIN_KEY, if set; without keys nobody may)");
   add_file(command, "--adapter-dir", o->adapter_folder, "The folder that adapters are added from");
   add_list(command, "--cors", o->origins,
            "Origin of web pages that may use the server, \"*\" for all; may be given several times");

@@ -33,7 +33,7 @@ std::unique_ptr<const Tokenizer> tokenizer_to_compare(const Session& session) {
 }  // namespace
 
 OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOptions& own, const Session& session,
-                                     const char* otherwise) {
+                                     const char* otherwise, ThreadPool* pool) {
   const std::string method = !own.speculate.empty() ? own.speculate : !own.draft.empty() ? "draft" : otherwise;
   if (method == "draft" && own.draft.empty()) throw UsageError("--speculate", "draft needs a model: give --draft");
   if (method != "draft" && !own.draft.empty()) {
@@ -49,7 +49,8 @@ OpenedSpeculation::OpenedSpeculation(const Options& options, const SpeculationOp
   of_draft.ranks = nullptr;
   draft_ = open_for_texts(of_draft, own.draft, false);
   GenerateContext draft = draft_->context(of_draft), model = session.context(options);
-  draft.pool = session.pool.get();
+  if (pool != nullptr) model.pool = pool;
+  draft.pool = model.pool;
   // Ids need no tokenizer; the vocabularies are compared all the same.
   own_tokenizer_ = tokenizer_to_compare(session);
   draft_tokenizer_ = tokenizer_to_compare(*draft_);

@@ -20,10 +20,11 @@ void add_speculation(Command& command, Options& options, SpeculationOptions& own
 /// How the sequences of a session are decoded, with the draft model, if there is one.
 class OpenedSpeculation {
  public:
-  /// `otherwise` as in add_speculation(). Throws BadInput for a draft with another vocabulary, UsageError for options
-  /// that contradict each other, and what opening a model throws.
+  /// `otherwise` as in add_speculation(). The draft's passes use `pool`, or the session's if that is null. Throws
+  /// BadInput for a draft with another vocabulary, UsageError for options that contradict each other, and what opening
+  /// a model throws.
   OpenedSpeculation(const Options& options, const SpeculationOptions& own, const Session& session,
-                    const char* otherwise);
+                    const char* otherwise, ThreadPool* pool = nullptr);
   Speculation* get() { return speculation_ ? &*speculation_ : nullptr; }  ///< Null: token by token.
 
  private:

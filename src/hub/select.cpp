@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "hub/gguf_choices.h"
 
 namespace vitrine {
 namespace {
@@ -187,6 +188,12 @@ std::vector<std::string> shards_of(const HubName& name, const std::string& index
 }
 
 }  // namespace
+
+std::vector<std::string> gguf_choices(const std::vector<std::string>& paths) {
+  std::vector<std::string> first;
+  for (const Choice& choice : choices_in(paths)) first.push_back(choice.path);
+  return first;
+}
 
 HubSelection select_files(const HubName& name, HubWanted wanted, const std::vector<std::string>& paths,
                           const std::function<std::string(const std::string& path)>& read) {

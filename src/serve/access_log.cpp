@@ -26,6 +26,7 @@ double ms_between(ServerClock::time_point from, ServerClock::time_point to) {
 std::string AccessRecord::line(ServerClock::time_point now) const {
   nlohmann::ordered_json json = {
       {"request_id", request_id}, {"method", method}, {"path", path.substr(0, kMaxPath)}, {"status", status}};
+  if (!model.empty()) json["model"] = model.substr(0, kMaxPath);
   if (usage) {
     json["prompt_tokens"] = usage->prompt_tokens;
     json["cached_tokens"] = usage->cached_tokens;

@@ -12,6 +12,7 @@ namespace vitrine {
 
 struct AccessRecord {
   std::string request_id, method, path;
+  std::string model;           ///< That answers it; "": none.
   int status = 0;              ///< 499: the client disconnected before the end of the response.
   std::optional<Usage> usage;  ///< Of requests for texts and vectors.
   std::optional<JobTimes> times;

@@ -2,6 +2,7 @@
 
 #include "serve/http_connection.h"
 
+#include "serve/model_choice.h"
 #include "serve/routes.h"
 
 namespace vitrine {
@@ -60,14 +61,31 @@ awaitable<void> write_stream(Connection& connection, Exchange& x, PendingReply& 
   }
 }
 
-awaitable<void> answer_by_work(Connection& connection, Exchange& x, const Backend& backend, Route::Work begin) {
-  auto prepare = [&] { return begin(*backend.model, connection.request_of(x)); };
+/// Waits until the model that the request asks for is in memory, where it then stays until the exchange ends.
+awaitable<void> load_model(Connection& connection, Exchange& x, ModelRegistry& models) {
+  auto choose = [&] { return &asked_model(models, x.body); };
+  const ModelEntry* const source = co_await connection.on_worker(choose);
+  x.record.model = source->name;
+  const auto wish = models.wish(*source, x.admitted.client, connection.notifier());
+  x.use = wish->take();
+  while (!x.use) {
+    co_await connection.wait();
+    if (connection.is_draining()) throw RequestError(kUnavailable, "request", "the server is shutting down");
+    x.use = wish->take();
+  }
+}
+
+awaitable<void> answer_by_work(Connection& connection, Exchange& x, Route::Work begin) {
+  const ServedModel& model = x.use->model().served();
+  Scheduler& scheduler = *x.use->model().scheduler();
+  scheduler.check_space(x.admitted.client);
+  auto prepare = [&] { return begin(model, connection.request_of(x)); };
   const std::shared_ptr<PendingReply> work = co_await connection.on_worker(prepare);
   x.body = {};
   x.body_bytes = {};
   x.record.usage = work->usage();
-  work->submit(*backend.scheduler);
-  const WorkGuard guard(*work, *backend.scheduler, x.record);
+  work->submit(scheduler);
+  const WorkGuard guard(*work, scheduler, x.record);
   if (work->streams()) {
     co_await write_stream(connection, x, *work);
   } else {
@@ -79,12 +97,17 @@ awaitable<void> answer_by_work(Connection& connection, Exchange& x, const Backen
 
 awaitable<void> answer_request(Connection& connection, Exchange& x, const Backend& backend) {
   const Route& route = *x.admitted.route;
+  if (route.needs_model()) co_await load_model(connection, x, *backend.models);
   if (route.needs_scheduler()) {
-    co_await answer_by_work(connection, x, backend, std::get<Route::Work>(route.handler));
+    co_await answer_by_work(connection, x, std::get<Route::Work>(route.handler));
     co_return;
   }
-  const Route::Answer answer = std::get<Route::Answer>(route.handler);
-  auto prepare = [&] { return json_text(answer(*backend.model, connection.request_of(x))); };
+  auto prepare = [&] {
+    const RouteRequest request = connection.request_of(x);
+    const auto* const answer = std::get_if<Route::Answer>(&route.handler);
+    if (answer != nullptr) return json_text((*answer)(x.use->model().served(), request));
+    return json_text(std::get<Route::Listing>(route.handler)(*backend.models, request));
+  };
   HttpReply reply;
   reply.body = co_await connection.on_worker(prepare);
   co_await connection.write(x, std::move(reply));
@@ -96,7 +119,7 @@ using namespace http_server;
 
 class HttpServer::Implementation {
  public:
-  Implementation(HttpConfig config, Metrics& metrics);
+  explicit Implementation(HttpConfig config);
   ~Implementation() {
     state_.io.stop();
     if (thread_.joinable()) thread_.join();
@@ -114,7 +137,7 @@ class HttpServer::Implementation {
   awaitable<void> watch();
 };
 
-HttpServer::Implementation::Implementation(HttpConfig config, Metrics& metrics) : state_(std::move(config), metrics) {
+HttpServer::Implementation::Implementation(HttpConfig config) : state_(std::move(config)) {
   try {
     open();
   } catch (const boost::system::system_error& e) {
@@ -168,14 +191,13 @@ awaitable<void> HttpServer::Implementation::watch() {
     if (!*state_.config.interrupt || backend == nullptr) continue;
     if (!interrupted) {
       interrupted = ServerClock::now();
-      backend->scheduler->drain();
+      backend->loop->drain();
     }
-    if (ServerClock::now() - *interrupted > state_.config.drain_time) backend->scheduler->stop();
+    if (ServerClock::now() - *interrupted > state_.config.drain_time) backend->loop->stop();
   }
 }
 
-HttpServer::HttpServer(HttpConfig config, Metrics& metrics)
-    : implementation_(std::make_unique<Implementation>(std::move(config), metrics)) {}
+HttpServer::HttpServer(HttpConfig config) : implementation_(std::make_unique<Implementation>(std::move(config))) {}
 HttpServer::~HttpServer() = default;
 
 std::string HttpServer::url() const {
@@ -185,8 +207,8 @@ std::string HttpServer::url() const {
                      implementation_->acceptor_.local_endpoint().port());
 }
 
-void HttpServer::serve(const ServedModel& model, Scheduler& scheduler) {
-  implementation_->backend_ = {&model, &scheduler};
+void HttpServer::serve(ModelRegistry& models, RoundLoop& loop) {
+  implementation_->backend_ = {&models, &loop};
   implementation_->state_.backend = &implementation_->backend_;
 }
 

@@ -7,10 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "serve/metrics.h"
+#include "serve/model_registry.h"
 #include "serve/request_head.h"
-#include "serve/scheduler.h"
-#include "serve/served_model.h"
+#include "serve/round_loop.h"
 
 namespace vitrine {
 
@@ -27,17 +26,18 @@ struct HttpConfig {
 
 class HttpServer {
  public:
-  /// Listens, and answers that the model is being loaded. Throws BadInput if the address cannot be used.
-  HttpServer(HttpConfig config, Metrics& metrics);
+  /// Listens, and answers that the models are being looked at. Throws BadInput if the address cannot be used.
+  explicit HttpServer(HttpConfig config);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();
 
   /// As clients write it, such as "http://127.0.0.1:8080".
   std::string url() const;
-  /// Serves a model. Both must outlive this object. An interrupt makes the scheduler drain and, after drain_time, stop.
-  void serve(const ServedModel& model, Scheduler& scheduler);
-  /// After the end of Scheduler::run(): waits until the last responses have been written, some seconds at most.
+  /// Serves models, whose schedulers are in `loop`. Both must outlive this object. An interrupt makes the loop drain
+  /// and, after drain_time, stop.
+  void serve(ModelRegistry& models, RoundLoop& loop);
+  /// After the end of RoundLoop::run(): waits until the last responses have been written, some seconds at most.
   void finish();
 
  private:

@@ -99,16 +99,15 @@ inline RequestHead head_of(const http::request_parser<http::empty_body>& parser)
 
 /// What requests are served with.
 struct Backend {
-  const ServedModel* model = nullptr;
-  Scheduler* scheduler = nullptr;
+  ModelRegistry* models = nullptr;
+  RoundLoop* loop = nullptr;
 };
 
 /// What all connections share. Except for the atomic members, it belongs to the server's thread.
 struct ServerState {
-  ServerState(HttpConfig c, Metrics& m) : config(std::move(c)), metrics(m), log(config.access_log) {}
+  explicit ServerState(HttpConfig c) : config(std::move(c)), log(config.access_log) {}
 
   const HttpConfig config;
-  Metrics& metrics;
   AccessLog log;
   asio::io_context io{1};
   asio::thread_pool workers{1};
@@ -152,9 +151,17 @@ struct Exchange {
   AccessRecord record;
   std::string body;
   BodyBytes body_bytes;
+  std::optional<ModelRegistry::Use> use;  // of the model that answers it
   unsigned version = 11;
   bool keeps_alive = false;
 };
+
+/// Of a server with one model, a full queue refuses a request before its body is read: the model is known.
+inline void check_space(ModelRegistry& models, std::size_t client) {
+  if (models.size() > 1) return;
+  const auto use = models.look_at(*models.find(""));
+  if (use) use->model().scheduler()->check_space(client);
+}
 
 /// Answers a request whose body has been read. Throws what becomes an error response.
 awaitable<void> answer_request(Connection& connection, Exchange& x, const Backend& backend);
@@ -185,6 +192,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<void()> notifier();
   /// Waits until the notifier is called, or for kPollTime. Throws Disconnected if the client has gone away.
   awaitable<void> wait();
+  bool is_draining() const { return *state_.config.interrupt; }
   RouteRequest request_of(const Exchange& x) {
     return {x.body, x.admitted.name, x.record.request_id, x.admitted.client, notifier()};
   }
@@ -278,13 +286,14 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     }
     const Backend* const backend = state_.backend;
     if (const auto* const report = std::get_if<Route::Report>(&x.admitted.route->handler)) {
-      HttpReply reply = (*report)({backend == nullptr, *state_.config.interrupt, state_.metrics});
+      const ModelRegistry* const models = backend != nullptr ? backend->models : nullptr;
+      HttpReply reply = (*report)({models == nullptr || !models->is_ready(), is_draining(), models});
       co_await write(x, std::move(reply));
       co_return;
     }
-    if (backend == nullptr) throw RequestError(kUnavailable, "request", "the model is being loaded");
-    if (*state_.config.interrupt) throw RequestError(kUnavailable, "request", "the server is shutting down");
-    if (x.admitted.route->needs_scheduler()) backend->scheduler->check_space(x.admitted.client);
+    if (backend == nullptr) throw RequestError(kUnavailable, "request", "the server is starting");
+    if (is_draining()) throw RequestError(kUnavailable, "request", "the server is shutting down");
+    if (x.admitted.route->needs_scheduler()) check_space(*backend->models, x.admitted.client);
     if (x.admitted.max_body != Route::kNoBody) co_await read_body(x, parser);
     co_await answer_request(*this, x, *backend);
   } catch (const Disconnected&) {

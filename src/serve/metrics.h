@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "store/prefix_store.h"
 
@@ -22,8 +23,8 @@ class Histogram {
                                                      0.5,   1,      2.5,   5,    10,    30,   60,  120};
 
   void observe(double seconds);
-  /// Appends its lines.
-  void write(const std::string& name, const std::string& help, std::string& text) const;
+  /// Appends its lines, with a label in front of the bucket's.
+  void write(const std::string& name, const std::string& label, std::string& text) const;
 
  private:
   mutable std::mutex mutex_;
@@ -31,14 +32,31 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// All members may be used from any thread.
+/// A text that threads set and read.
+class SharedText {
+ public:
+  void set(std::string text) {
+    const std::lock_guard lock(mutex_);
+    text_ = std::move(text);
+  }
+  std::string get() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+/// Of a model, also of one that has left. All members may be used from any thread.
 struct Metrics {
   using Number = std::atomic<std::int64_t>;
 
   /// Requests for texts and vectors: all, and those whose client went away, and those that the queue had no place for.
   Number requests = 0, cancelled = 0, rejected = 0;
   Number prompt_tokens = 0, generated_tokens = 0, prefix_cache_hit_tokens = 0;
-  std::string draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one. Set before the others.
+  SharedText draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one.
   Number draft_tokens = 0, draft_tokens_accepted = 0;
   std::shared_ptr<const PrefixStore> prefix_store;  ///< Null: there is none. Set before the others.
   Number prefix_store_hit_tokens = 0;
@@ -46,8 +64,15 @@ struct Metrics {
   Number running = 0, waiting = 0;  ///< Requests.
   Number kv_used_bytes = 0, kv_capacity_bytes = 0;
   Histogram queue, time_to_first_token, inter_token;
-
-  std::string text() const;
 };
+
+/// The numbers of a model in a report.
+struct ModelMetrics {
+  std::string model;
+  const Metrics* metrics;
+  std::int64_t n_loads = 0, n_unloads = 0;
+};
+/// All numbers, with the label `model`.
+std::string metrics_text(std::span<const ModelMetrics> models);
 
 }  // namespace vitrine

@@ -11,8 +11,10 @@ namespace vitrine {
 namespace routes {
 HttpReply health(const ServerStatus& status);
 HttpReply metrics(const ServerStatus& status);
-Json models(const ServedModel& model, const RouteRequest& request);
-Json one_model(const ServedModel& model, const RouteRequest& request);
+Json models(ModelRegistry& models, const RouteRequest& request);
+Json one_model(ModelRegistry& models, const RouteRequest& request);
+Json load_model(const ServedModel& model, const RouteRequest& request);
+Json unload_model(ModelRegistry& models, const RouteRequest& request);
 Json tokenize(const ServedModel& model, const RouteRequest& request);
 Json detokenize(const ServedModel& model, const RouteRequest& request);
 Json tokenizer_info(const ServedModel& model, const RouteRequest& request);
@@ -26,8 +28,8 @@ Json count_input_tokens(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> answer_responses(const ServedModel& model, const RouteRequest& request);
 HttpReply ollama_root(const ServerStatus& status);
 HttpReply ollama_version(const ServerStatus& status);
-Json ollama_tags(const ServedModel& model, const RouteRequest& request);
-Json ollama_ps(const ServedModel& model, const RouteRequest& request);
+Json ollama_tags(ModelRegistry& models, const RouteRequest& request);
+Json ollama_ps(ModelRegistry& models, const RouteRequest& request);
 Json ollama_show(const ServedModel& model, const RouteRequest& request);
 Json ollama_change(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> ollama_chat(const ServedModel& model, const RouteRequest& request);
@@ -66,6 +68,8 @@ const Route* find_route(std::string_view path) {
       {"GET", "/health", Route::kNoBody, routes::health, Access::open},
       {"GET", "/metrics", Route::kNoBody, routes::metrics},
       {"GET", "/v1/models", Route::kNoBody, routes::models},
+      {"POST", "/v1/models/load", Route::kServersLimit, routes::load_model, Access::admin},
+      {"POST", "/v1/models/unload", Route::kServersLimit, routes::unload_model, Access::admin},
       {"GET", "/v1/models/", Route::kNoBody, routes::one_model},
       {"POST", "/v1/completions", Route::kServersLimit, routes::complete},
       {"POST", "/v1/chat/completions", Route::kServersLimit, routes::complete_chat},

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "base/json.h"
-#include "serve/metrics.h"
+#include "serve/model_registry.h"
 #include "serve/pending_reply.h"
 #include "serve/request_fields.h"
 #include "serve/served_model.h"
@@ -28,7 +28,7 @@ struct RouteRequest {
 /// What is known without a model.
 struct ServerStatus {
   bool is_loading = false, is_draining = false;
-  const Metrics& metrics;
+  const ModelRegistry* models = nullptr;  ///< Null before it is known which there are.
 };
 
 /// An interface, which has routes and a form of errors.
@@ -47,6 +47,7 @@ enum class Access : std::uint8_t { open, key, admin };
 
 struct Route {
   using Report = HttpReply (*)(const ServerStatus& status);
+  using Listing = Json (*)(ModelRegistry& models, const RouteRequest& request);
   using Answer = Json (*)(const ServedModel& model, const RouteRequest& request);
   using Work = std::shared_ptr<PendingReply> (*)(const ServedModel& model, const RouteRequest& request);
 
@@ -54,12 +55,14 @@ struct Route {
 
   std::string_view method, path;  ///< A path that ends with a slash has a name after it.
   std::uint64_t max_body;         ///< Bytes, of which the server may allow less.
-  /// What answers the request: also before the model is loaded; at once; or after work of the scheduler. Functions run
-  /// on the thread that prepares responses; they throw RequestError, and what becomes one.
-  std::variant<Report, Answer, Work> handler;
+  /// What answers the request: also before there are models; without the weights of any; with the model that the
+  /// request asks for, at once; or after work of its scheduler. Functions run on the thread that prepares responses;
+  /// they throw RequestError, and what becomes one.
+  std::variant<Report, Listing, Answer, Work> handler;
   Access access = Access::key;
   const Door& door = kMainDoor;
 
+  bool needs_model() const { return needs_scheduler() || std::holds_alternative<Answer>(handler); }
   bool needs_scheduler() const { return std::holds_alternative<Work>(handler); }
 };
 

@@ -1,9 +1,12 @@
 #include "serve/scheduler.h"
 
+#include <algorithm>
+
 #include "generate/model_store.h"
 #include "generate/prefix_cache.h"
 #include "generate/speculation.h"
 #include "serve/request_fields.h"
+#include "serve/round_loop.h"
 
 namespace vitrine {
 
@@ -36,19 +39,25 @@ double seconds_between(ServerClock::time_point from, ServerClock::time_point to)
 
 }  // namespace
 
-Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const SchedulerConfig& config, Metrics& metrics)
+Scheduler::Scheduler(const GenerateContext& context, KvPool& memory, const SchedulerConfig& config, Metrics& metrics,
+                     RoundLoop& loop)
     : context_(with_memory(context, memory)),
       memory_(memory),
       config_(config),
       metrics_(metrics),
+      loop_(loop),
       engine_(context_),
       budget_(config.round_seconds) {
   metrics_.kv_capacity_bytes = memory.capacity_bytes();
-  if (context.speculation != nullptr) metrics_.draft_method = context.speculation->method;
+  if (context.speculation != nullptr) metrics_.draft_method.set(context.speculation->method);
 }
 
 void Scheduler::check_space(std::size_t client, std::int64_t bytes) const {
   const std::lock_guard lock(mutex_);
+  check_space_locked(client, bytes);
+}
+
+void Scheduler::check_space_locked(std::size_t client, std::int64_t bytes) const {
   if (is_draining_) throw RequestError(kUnavailable, "request", "the server is shutting down");
   const auto own = n_waiting_.find(client);
   const int n = own != n_waiting_.end() ? own->second : 0;
@@ -75,25 +84,21 @@ void Scheduler::submit(std::shared_ptr<Job> job) {
                        "the KV cache of {} tokens and at most {} new ones needs {} bytes, the server has {}",
                        job->sequence(i).prompt.size(), job->sequence(i).max_tokens, bytes, memory_.capacity_bytes());
   }
-  check_space(job->client(), job->waiting_bytes());
-  const std::lock_guard lock(mutex_);
-  count_submitted(*job);
-  submitted_.push_back(std::move(job));
+  accept(std::move(job), submitted_);
 }
 
-void Scheduler::submit(std::shared_ptr<EncodeTask> task) {
-  check_space(task->client(), task->waiting_bytes());
-  const std::lock_guard lock(mutex_);
-  count_submitted(*task);
-  submitted_tasks_.push_back(std::move(task));
-}
+void Scheduler::submit(std::shared_ptr<EncodeTask> task) { accept(std::move(task), submitted_tasks_); }
 
 template <class Work>
-void Scheduler::count_submitted(const Work& work) {
-  count_waiting(work, 1);
-  ++metrics_.requests;
-  has_changed_ = true;
-  changed_.notify_one();
+void Scheduler::accept(std::shared_ptr<Work> work, std::vector<std::shared_ptr<Work>>& submitted) {
+  {
+    const std::lock_guard lock(mutex_);
+    check_space_locked(work->client(), work->waiting_bytes());
+    count_waiting(*work, 1);
+    ++metrics_.requests;
+    submitted.push_back(std::move(work));
+  }
+  loop_.wake();
 }
 
 template <class Work>
@@ -103,48 +108,43 @@ void Scheduler::count_waiting(const Work& work, int change) {
   metrics_.waiting += change;
 }
 
-void Scheduler::wake() {
+void Scheduler::wake() { loop_.wake(); }
+
+void Scheduler::drain(bool ends_all) {
   const std::lock_guard lock(mutex_);
-  has_changed_ = true;
-  changed_.notify_one();
+  is_draining_ = true;
+  is_stopping_ |= ends_all;
 }
 
-void Scheduler::drain() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_draining_ = true;
+bool Scheduler::prepare() {
+  take_submitted();
+  drop_cancelled();
+  update_pauses();
+  admit();
+  update_gauges();
+  return engine_.has_work() || !tasks_.empty();
+}
+
+std::vector<std::size_t> Scheduler::clients() const {
+  std::vector<std::size_t> clients;
+  for (const auto& [id, running] : running_) {
+    if (!running.entry->is_paused) clients.push_back(running.entry->job->client());
   }
-  wake();
+  for (const std::shared_ptr<EncodeTask>& task : tasks_) clients.push_back(task->client());
+  std::ranges::sort(clients);
+  const auto repeated = std::ranges::unique(clients);
+  clients.erase(repeated.begin(), repeated.end());
+  return clients;
 }
 
-void Scheduler::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_draining_ = is_stopping_ = true;
-  }
-  wake();
+void Scheduler::turn(const RoundShare& share) {
+  if (engine_.has_work()) round(share);
+  if (!tasks_.empty()) encode_some(share);
 }
 
-void Scheduler::run() {
-  while (true) {
-    take_submitted();
-    drop_cancelled();
-    update_pauses();
-    admit();
-    update_gauges();
-    if (!engine_.has_work() && tasks_.empty() && !wait()) return;
-    if (engine_.has_work()) round();
-    if (!tasks_.empty()) encode_some();
-  }
-}
-
-/// Waits for a change. Returns false at the end of all work.
-bool Scheduler::wait() {
-  std::unique_lock lock(mutex_);
-  if (is_draining_ && entries_.empty() && submitted_.empty() && submitted_tasks_.empty()) return false;
-  changed_.wait(lock, [&] { return has_changed_; });
-  has_changed_ = false;
-  return true;
+bool Scheduler::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return is_draining_ && entries_.empty() && tasks_.empty() && submitted_.empty() && submitted_tasks_.empty();
 }
 
 void Scheduler::take_submitted() {
@@ -246,19 +246,23 @@ void Scheduler::start(Entry& entry) {
   entry.running.push_back(id);
 }
 
-void Scheduler::round() {
+void Scheduler::round(const RoundShare& share) {
   const auto start = ServerClock::now();
   EngineStep step;
   try {
-    step = engine_.step(budget_.rows(engine_.n_decoding()));
+    step = engine_.step(budget_.rows(engine_.n_decoding(), share));
   } catch (...) {  // not enough memory for the lists of a pass
     return fail_running(std::current_exception());
   }
   const auto now = ServerClock::now();
   if (step.prompt_tokens > 0) {
-    budget_.measure(step.prompt_tokens + step.decoded_tokens, seconds_between(start, now));
+    budget_.measure(step.prompt_tokens + step.decoded_tokens, seconds_between(start, now), share);
   }
-  if (context_.store != nullptr) metrics_.prefix_store_hit_tokens = context_.store->hit_tokens();
+  if (context_.store != nullptr) {
+    const std::int64_t hits = context_.store->hit_tokens();
+    metrics_.prefix_store_hit_tokens += hits - store_hits_;
+    store_hits_ = hits;
+  }
   metrics_.prompt_tokens += step.prompt_tokens;
   metrics_.draft_tokens += step.speculation.drafted;
   metrics_.draft_tokens_accepted += step.speculation.accepted;
@@ -266,9 +270,9 @@ void Scheduler::round() {
 }
 
 /// Encodes some texts of the task whose turn it is.
-void Scheduler::encode_some() {
+void Scheduler::encode_some(const RoundShare& share) {
   const std::shared_ptr<EncodeTask> task = tasks_.front();
-  metrics_.prompt_tokens += task->run_part(context_, budget_.rows(engine_.n_decoding()));
+  metrics_.prompt_tokens += task->run_part(context_, budget_.rows(engine_.n_decoding(), share));
   if (task->has_ended()) return end_task(task);
   tasks_.splice(tasks_.end(), tasks_, tasks_.begin());
 }

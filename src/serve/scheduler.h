@@ -1,5 +1,6 @@
-// Divides the work of all requests into rounds, each of which is one forward of the engine: continuous batching (Orca's
-// iteration-level scheduling) with chunked prefill. A round is what vLLM calls a step.
+// Divides the work of a model's requests into rounds, each of which is one forward of its engine: continuous batching
+// (Orca's iteration-level scheduling) with chunked prefill. A round is what vLLM calls a step. Rounds of several models
+// take turns (round_loop.h).
 //
 //   admission   the sequence whose API key has the fewest running sequences, then whose request has, then the oldest;
 //               if there is memory for its prompt
@@ -11,8 +12,6 @@
 // A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
 #pragma once
 
-#include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -23,35 +22,11 @@
 #include "generate/engine.h"
 #include "serve/job.h"
 #include "serve/metrics.h"
+#include "serve/round_budget.h"
 
 namespace vitrine {
 
-/// How many rows a round may have, so that it takes about a given time.
-/// Follows the speed of the machine: a round that was full and took twice the time halves the next one.
-class RoundBudget {
- public:
-  explicit RoundBudget(double seconds) : seconds_(seconds) {}
-
-  /// Of a round in which `n_decoding` sequences get their next token: these rows come first, and prompts have at least
-  /// one row. Without them there is nobody whom a long round would keep waiting.
-  std::int64_t rows(std::int64_t n_decoding) const {
-    if (n_decoding == 0) return kMax;
-    return std::max(n_decoding + 1, static_cast<std::int64_t>(rows_));
-  }
-  /// A round had `rows` rows, prompts among them, and took `seconds`.
-  void measure(std::int64_t rows, double seconds) {
-    const auto n = static_cast<double>(rows);
-    const double change = std::clamp(seconds_ / std::max(seconds, 1e-6), 0.1, 2.0);
-    const bool was_full = n >= 0.75 * rows_;
-    if (was_full || change < 1) rows_ = std::clamp(std::min(n, 2 * rows_) * change, 1.0, static_cast<double>(kMax));
-  }
-
- private:
-  static constexpr std::int64_t kMax = 1024;
-
-  double seconds_;
-  double rows_ = 64;
-};
+class RoundLoop;
 
 struct SchedulerConfig {
   std::size_t max_sequences = 32;  ///< That run at a time; those that are paused do not count.
@@ -65,8 +40,10 @@ struct SchedulerConfig {
 
 class Scheduler {
  public:
-  /// The KV caches are in `memory` instead of the context's. Keeps references to it and to `metrics`.
-  Scheduler(const GenerateContext& context, KvPool& memory, const SchedulerConfig& config, Metrics& metrics);
+  /// The KV caches are in `memory` instead of the context's. Keeps references to it, to `metrics` and to `loop`, which
+  /// runs the rounds once the scheduler has been added to it.
+  Scheduler(const GenerateContext& context, KvPool& memory, const SchedulerConfig& config, Metrics& metrics,
+            RoundLoop& loop);
 
   /// These may be called on any thread.
 
@@ -78,13 +55,22 @@ class Scheduler {
   void check_space(std::size_t client, std::int64_t bytes = 0) const;
   /// Looks at the jobs again: one has been cancelled, or steps of a paused one have been taken.
   void wake();
-  /// Accepts no more jobs; run() returns when all have ended.
-  void drain();
-  /// Also ends those that have not.
-  void stop();
+  /// Accepts no more work. `ends_all`: prepare() also ends what has been accepted.
+  void drain(bool ends_all);
 
-  /// Runs rounds until drain() or stop() and the end of all jobs. The calling thread owns the context's pool.
-  void run();
+  /// These are for the loop's thread.
+
+  /// Takes what has been submitted, forgets what has been cancelled, and admits sequences. Returns whether there is
+  /// something to compute.
+  bool prepare();
+  /// The clients whose work turn() would do.
+  std::vector<std::size_t> clients() const;
+  /// The number of sequences that wait for their next token.
+  std::int64_t n_decoding() const { return engine_.n_decoding(); }
+  /// Runs a round of sequences, and some texts of a task.
+  void turn(const RoundShare& share);
+  /// Whether it accepts no more work and has none.
+  bool has_ended() const;
 
  private:
   struct Entry {
@@ -101,10 +87,10 @@ class Scheduler {
 
   void check_answer(const GenerateRequest& request) const;
   template <class Work>
-  void count_submitted(const Work& work);
+  void accept(std::shared_ptr<Work> work, std::vector<std::shared_ptr<Work>>& submitted);
   template <class Work>
   void count_waiting(const Work& work, int change);
-  bool wait();
+  void check_space_locked(std::size_t client, std::int64_t bytes) const;
   void take_submitted();
   void drop_cancelled();
   void update_pauses();
@@ -113,8 +99,8 @@ class Scheduler {
   void admit();
   Entry* next_entry();
   void start(Entry& entry);
-  void round();
-  void encode_some();
+  void round(const RoundShare& share);
+  void encode_some(const RoundShare& share);
   void end_task(std::shared_ptr<EncodeTask> task);
   void deliver(SequenceStep step, ServerClock::time_point now);
   void end_sequence(std::uint64_t id);
@@ -128,15 +114,15 @@ class Scheduler {
   KvPool& memory_;
   SchedulerConfig config_;
   Metrics& metrics_;
+  RoundLoop& loop_;
   Engine engine_;
   RoundBudget budget_;
   std::list<Entry> entries_;                      // in the order of their arrival
+  std::int64_t store_hits_ = 0;                   // of the prefix store, that the metrics have
   std::list<std::shared_ptr<EncodeTask>> tasks_;  // in the order of their turns
   std::map<std::uint64_t, Running> running_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool has_changed_ = false;
   std::vector<std::shared_ptr<Job>> submitted_;
   std::vector<std::shared_ptr<EncodeTask>> submitted_tasks_;
   std::map<std::size_t, int> n_waiting_;  // of a client: submitted or without a running sequence so far

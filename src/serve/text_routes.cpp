@@ -1,7 +1,4 @@
-// The routes that need no work of the scheduler: the server's state, models, the tokenizer, the chat template.
-#include <algorithm>
-#include <ranges>
-
+// The routes of the tokenizer and of the chat template.
 #include "serve/foreign_fields.h"
 #include "serve/modifier_fields.h"
 #include "serve/prompts.h"
@@ -10,16 +7,6 @@
 
 namespace vitrine {
 namespace {
-
-/// `parent`: the name of the model, of one of its adapters.
-Json describe(const ServedModel& model, const std::string& name, const Json& parent = nullptr) {
-  return {{"id", name},
-          {"parent", parent},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "vitrine"},
-          {"max_model_len", model.max_seq_len}};
-}
 
 /// Bytes as a text, or as a list of numbers if they are none.
 Json bytes_json(const std::string& bytes) {
@@ -51,31 +38,6 @@ std::vector<std::int32_t> ids_of(const ServedModel& model, std::string_view body
 }  // namespace
 
 namespace routes {
-
-HttpReply health(const ServerStatus& status) {
-  const bool is_ok = !status.is_loading && !status.is_draining;
-  const Json json = {{"status", status.is_loading ? "loading" : status.is_draining ? "shutting down" : "ok"}};
-  return {is_ok ? 200 : 503, json_text(json)};
-}
-
-HttpReply metrics(const ServerStatus& status) { return {200, status.metrics.text(), "text/plain; version=0.0.4"}; }
-
-Json models(const ServedModel& model, const RouteRequest&) {
-  Json list = Json::array();
-  for (const std::string& name : model.names) list.push_back(describe(model, name));
-  for (const std::string& name : model_names(model) | std::views::drop(model.names.size())) {
-    list.push_back(describe(model, name, model.names.front()));
-  }
-  return {{"object", "list"}, {"data", std::move(list)}};
-}
-
-Json one_model(const ServedModel& model, const RouteRequest& request) {
-  const Json id = {{"model", request.name}};
-  RequestFields fields(id);
-  const ChosenModel chosen = read_model(model, fields);
-  const Json parent = chosen.adapter ? Json(chosen.name.substr(0, chosen.name.rfind(':'))) : Json();
-  return describe(model, chosen.name, parent);
-}
 
 Json tokenize(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);

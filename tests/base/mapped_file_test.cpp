@@ -45,6 +45,27 @@ TEST(MappedFile, MapsAnEmptyFile) {
   EXPECT_TRUE(MappedFile::open(folder / "f")->bytes().empty());
 }
 
+TEST(MappedFile, ReadsAheadWhatIsMapped) {
+  const auto resident = [] {
+    std::int64_t size = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> size >> pages;
+    return pages * ::sysconf(_SC_PAGESIZE);
+  };
+  constexpr std::int64_t kSize = 32 << 20;
+  const TempFolder folder;
+  write_file(folder / "f", std::string(kSize, 'x'));
+  const auto file = MappedFile::open(folder / "f");
+  const std::int64_t before = resident();
+  MappedFile::read_ahead(file->bytes());
+  EXPECT_GT(resident() - before, kSize / 2) << "Linux 5.14 is needed";
+  MappedFile::release(file->bytes());
+  EXPECT_LT(resident() - before, kSize / 2);
+  EXPECT_EQ(file->text().back(), 'x');
+  const std::string other(kSize, 'y');
+  MappedFile::read_ahead(std::as_bytes(std::span(other)));
+  EXPECT_EQ(other.back(), 'y');
+}
+
 TEST(MappedFile, ClosesTheDescriptor) {
   const TempFolder folder;
   write_file(folder / "f", "abc");

@@ -10,10 +10,10 @@ class ServeOnce : public testing::Test {
  protected:
   /// The value of a line of /metrics.
   static std::int64_t metric(const TestServer& server, const std::string& name, const std::string& fields = "") {
-    const std::string text = server.get("/metrics", fields).body, line = "\nvitrine_" + name + " ";
-    const std::size_t at = text.find(line);
+    const std::string text = server.get("/metrics", fields).body, line = "\nvitrine_" + name + "{model=";
+    const std::size_t at = text.find(line), value = text.find("} ", at);
     EXPECT_NE(at, text.npos) << name;
-    return at == text.npos ? -1 : std::atoll(text.c_str() + at + line.size());
+    return at == text.npos ? -1 : std::atoll(text.c_str() + value + 2);
   }
   static void wait_until(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20 * kSlowdown);

@@ -350,7 +350,7 @@ TEST_F(Serve, TheAccessLogHasALineForEachRequest) {
   for (const char* name : {"prompt_tokens", "cached_tokens", "queue_ms", "first_token_ms", "total_ms"}) {
     EXPECT_TRUE(line[name].is_number()) << name;
   }
-  EXPECT_THAT(server_->get("/metrics").body, HasSubstr("\nvitrine_requests_total "));
+  EXPECT_THAT(server_->get("/metrics").body, HasSubstr("\nvitrine_requests_total{model=\"small\"} "));
 }
 
 }  // namespace

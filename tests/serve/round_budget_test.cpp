@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/metrics.h"
-#include "serve/scheduler.h"
+#include "serve/round_budget.h"
 
 namespace vitrine::test {
 namespace {
@@ -25,6 +25,18 @@ TEST(RoundBudget, FollowsTheSpeedOfTheMachine) {
   EXPECT_GT(budget.rows(0), 500) << "nobody waits for a token";
 }
 
+TEST(RoundBudget, ModelsShareTheTimeOfARound) {
+  RoundBudget budget(0.25);
+  const RoundShare share{.n_models = 4, .others_decode = true};
+  for (int i = 0; i < 50; ++i) {
+    const std::int64_t rows = budget.rows(0, share);
+    budget.measure(rows, 1e-3 * static_cast<double>(rows), share);
+  }
+  EXPECT_NEAR(static_cast<double>(budget.rows(0, share)), 62, 3);
+  EXPECT_NEAR(static_cast<double>(budget.rows(1)), 250, 10);
+  EXPECT_GT(budget.rows(0, {.n_models = 4}), 500) << "nobody waits for a token";
+}
+
 TEST(RoundBudget, SmallRoundsSayLittle) {
   RoundBudget budget(0.25);
   const std::int64_t before = budget.rows(1);
@@ -37,13 +49,17 @@ TEST(Metrics, IsReadByPrometheus) {
   metrics.requests = 3;
   metrics.queue.observe(0.02);
   metrics.queue.observe(500);
-  const std::string text = metrics.text();
+  const Metrics other;
+  const std::string text = metrics_text(std::vector<ModelMetrics>{{"m", &metrics, 2, 1}, {"a\"\\b", &other}});
   for (const char* line :
-       {"# TYPE vitrine_requests_total counter\nvitrine_requests_total 3\n",
-        "vitrine_queue_seconds_bucket{le=\"0.01\"} 0\n", "vitrine_queue_seconds_bucket{le=\"0.025\"} 1\n",
-        "vitrine_queue_seconds_bucket{le=\"120\"} 1\n", "vitrine_queue_seconds_bucket{le=\"+Inf\"} 2\n",
-        "vitrine_queue_seconds_count 2\n", "vitrine_queue_seconds_sum 500.02\n",
-        "# TYPE vitrine_kv_used_bytes gauge\n"}) {
+       {"# TYPE vitrine_requests_total counter\nvitrine_requests_total{model=\"m\"} "
+        "3\nvitrine_requests_total{model=\"a\\\"\\\\b\"} 0\n",
+        "vitrine_model_loads_total{model=\"m\"} 2\n", "vitrine_model_unloads_total{model=\"m\"} 1\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"0.01\"} 0\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"0.025\"} 1\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"120\"} 1\n",
+        "vitrine_queue_seconds_bucket{model=\"m\",le=\"+Inf\"} 2\n", "vitrine_queue_seconds_count{model=\"m\"} 2\n",
+        "vitrine_queue_seconds_sum{model=\"m\"} 500.02\n", "# TYPE vitrine_kv_used_bytes gauge\n"}) {
     EXPECT_THAT(text, testing::HasSubstr(line));
   }
 }

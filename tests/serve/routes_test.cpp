@@ -19,16 +19,6 @@ class Routes : public ServedModelTest {
   }
 };
 
-TEST_F(Routes, ModelsAreNamed) {
-  model_.created = 7;
-  const Json models = reply("/v1/models");
-  EXPECT_EQ(models["object"], "list");
-  ASSERT_EQ(models["data"].size(), 2U);
-  EXPECT_EQ(models["data"][1], reply("/v1/models/alias"));
-  EXPECT_EQ(models["data"][1]["created"], 7);
-  expect_refusal([&] { reply("/v1/models/other"); }, 404, "model");
-}
-
 /// Errors have the form of the interface, also where it has no route.
 TEST_F(Routes, DoorsHaveTheirPaths) {
   const RequestError error(kUnknownRoute, "path", "none");

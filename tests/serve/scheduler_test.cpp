@@ -11,6 +11,7 @@
 #include "generate/prefix_cache.h"
 #include "serve/embeddings.h"
 #include "serve/request_fields.h"
+#include "serve/round_loop.h"
 #include "support/data.h"
 #include "support/run.h"
 
@@ -29,17 +30,19 @@ class Scheduling : public testing::Test {
       GenerateContext context{checkpoint_.model.get(), &pool, &default_kernels()};
       if (shares_prefixes_) context.prefixes = &prefixes_;
       if (speculation_) context.speculation = &*speculation_;
-      scheduler_.emplace(context, *memory_, config, metrics_);
+      scheduler_.emplace(context, *memory_, config, metrics_, loop_);
+      const std::shared_ptr<Scheduler> member(std::shared_ptr<void>(), &*scheduler_);
+      loop_.add(member);
       is_ready_ = true;
       while (is_held_) std::this_thread::sleep_for(1ms);
-      scheduler_->run();
+      loop_.run();
     });
     while (!is_ready_) std::this_thread::sleep_for(1ms);
   }
   void TearDown() override {
     if (!thread_.joinable()) return;
     is_held_ = false;
-    scheduler_->drain();
+    loop_.drain();
     thread_.join();
     EXPECT_EQ(metrics_.kv_used_bytes, 0);
     EXPECT_EQ(metrics_.running, 0);
@@ -90,6 +93,7 @@ class Scheduling : public testing::Test {
   PrefixCache prefixes_;
   bool shares_prefixes_ = false;
   std::optional<Speculation> speculation_;
+  RoundLoop loop_;
   std::optional<Scheduler> scheduler_;
   std::thread thread_;
   std::atomic<bool> is_ready_ = false, is_held_ = false;
@@ -168,10 +172,10 @@ TEST_F(Scheduling, ProposalsChangeNoStep) {
   }
   EXPECT_GT(metrics_.draft_tokens_accepted, 20);
   EXPECT_GE(metrics_.draft_tokens, metrics_.draft_tokens_accepted);
-  const std::string text = metrics_.text();
-  EXPECT_THAT(text, testing::HasSubstr(fmt::format("vitrine_draft_tokens_total{{method=\"lookup\"}} {}",
+  const std::string text = metrics_text(std::vector<ModelMetrics>{{"m", &metrics_}});
+  EXPECT_THAT(text, testing::HasSubstr(fmt::format("vitrine_draft_tokens_total{{model=\"m\",method=\"lookup\"}} {}",
                                                    metrics_.draft_tokens.load())));
-  EXPECT_THAT(text, testing::HasSubstr("vitrine_draft_tokens_accepted_total{method=\"lookup\"} "));
+  EXPECT_THAT(text, testing::HasSubstr("vitrine_draft_tokens_accepted_total{model=\"m\",method=\"lookup\"} "));
 }
 
 TEST_F(Scheduling, PromptsAreScoredWithOneNewToken) {
@@ -388,7 +392,7 @@ TEST_F(Scheduling, DrainingEndsAfterTheLastJob) {
   start({.max_sequences = 2, .max_queue = 100});
   const auto running = job({request(1, 30)});
   scheduler_->submit(running);
-  scheduler_->drain();
+  loop_.drain();
   try {
     scheduler_->submit(job({request(2, 1)}));
     ADD_FAILURE();
@@ -404,7 +408,7 @@ TEST_F(Scheduling, StoppingFailsTheRest) {
   start({.max_sequences = 2, .max_queue = 100});
   const auto waiting = job({request(1, 30)});
   scheduler_->submit(waiting);
-  scheduler_->stop();
+  loop_.stop();
   is_held_ = false;
   thread_.join();
   EXPECT_THROW(results(*waiting), RequestError);

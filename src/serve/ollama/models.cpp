@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 #include "generate/fim_prompt.h"
 #include "model/count.h"
+#include "serve/model_choice.h"
 #include "serve/ollama/request.h"
 #include "serve/ollama/times.h"
 #include "serve/routes.h"
@@ -36,6 +38,11 @@ struct Stored {
   std::string type{};    ///< That of the most elements, such as "BF16".
 };
 
+std::string in_upper_case(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
 Stored stored_of(const ServedModel& model) {
   constexpr std::int64_t kElements = 256;  // of a row: the longest block has so many
   if (model.model == nullptr) return {};
@@ -60,7 +67,7 @@ Stored stored_of(const ServedModel& model) {
     most = n;
     stored.type = name_of(type);
   }
-  for (char& c : stored.type) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  stored.type = in_upper_case(stored.type);
   return stored;
 }
 
@@ -87,10 +94,23 @@ std::string loaded_text(const ServedModel& model) {
   return time_text(std::chrono::system_clock::time_point(std::chrono::seconds(model.created)));
 }
 
-Json entry_of(const ServedModel& model, const std::string& name) {
-  const Stored stored = stored_of(model);
-  return {{"name", name},         {"model", name},           {"modified_at", loaded_text(model)},
-          {"size", stored.bytes}, {"digest", stored.digest}, {"details", details_of(model, stored)}};
+/// `stored`: of a model that is in memory; otherwise less is known.
+Json entry_of(const ModelStatus& status, const std::optional<Stored>& stored) {
+  const ModelSummary& summary = status.summary;
+  Json families = Json::array();
+  if (!summary.family.empty()) families.push_back(summary.family);
+  Json details = {{"parent_model", ""}, {"format", ""}, {"family", summary.family}, {"families", std::move(families)}};
+  details["parameter_size"] = size_text(stored ? stored->n_params : summary.n_parameters);
+  details["quantization_level"] = stored ? stored->type : in_upper_case(summary.quantization);
+  const std::chrono::system_clock::time_point time{std::chrono::seconds(summary.modified)};
+  return {{"modified_at", time_text(time)},
+          {"size", stored ? stored->bytes : summary.bytes},
+          {"digest", stored ? stored->digest : ""},
+          {"details", std::move(details)}};
+}
+Json named(Json entry, const std::string& name) {
+  entry["name"] = entry["model"] = name;
+  return entry;
 }
 
 /// What the model can do, as far as it is known.
@@ -138,21 +158,38 @@ Json info_of(const ServedModel& model, const Stored& stored) {
 
 namespace routes {
 
-Json ollama_tags(const ServedModel& model, const RouteRequest&) {
+Json ollama_tags(ModelRegistry& models, const RouteRequest&) {
   Json list = Json::array();
-  for (const std::string& name : model.names) list.push_back(ollama::entry_of(model, name));
+  for (const ModelStatus& status : models.list()) {
+    const ModelEntry& source = *status.source;
+    std::optional<ollama::Stored> stored;
+    if (const auto use = models.look_at(source)) stored = ollama::stored_of(use->model().served());
+    Json entry = ollama::entry_of(status, stored);
+    list.push_back(ollama::named(entry, source.name));
+    for (const std::string& alias : source.aliases) list.push_back(ollama::named(entry, alias));
+    entry["details"]["parent_model"] = source.name;
+    for (const std::string& adapter : adapters_of(models, source)) {
+      list.push_back(ollama::named(entry, source.name + ":" + adapter));
+    }
+  }
   return {{"models", std::move(list)}};
 }
 
-/// The model that is loaded, which is never unloaded.
-Json ollama_ps(const ServedModel& model, const RouteRequest&) {
+Json ollama_ps(ModelRegistry& models, const RouteRequest&) {
   constexpr auto kForever = std::chrono::hours(24 * 365 * 100);
-  Json entry = ollama::entry_of(model, model.names.front());
-  entry.erase("modified_at");
-  entry["expires_at"] = ollama::time_text(std::chrono::system_clock::now() + kForever);
-  entry["size_vram"] = 0;
-  entry["context_length"] = model.max_seq_len;
-  return {{"models", Json::array({std::move(entry)})}};
+  Json list = Json::array();
+  for (const ModelStatus& status : models.list()) {
+    const auto use = models.look_at(*status.source);
+    if (!use) continue;
+    const ServedModel& model = use->model().served();
+    Json entry = ollama::named(ollama::entry_of(status, ollama::stored_of(model)), status.source->name);
+    entry.erase("modified_at");
+    entry["expires_at"] = ollama::time_text(std::chrono::system_clock::now() + status.stays.value_or(kForever));
+    entry["size_vram"] = 0;
+    entry["context_length"] = model.max_seq_len;
+    list.push_back(std::move(entry));
+  }
+  return {{"models", std::move(list)}};
 }
 
 Json ollama_show(const ServedModel& model, const RouteRequest& request) {
