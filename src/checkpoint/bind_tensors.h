@@ -19,6 +19,7 @@ struct StoredTensors {
   std::vector<std::shared_ptr<const void>> storage;  ///< Owns the memory of the tensors.
   std::string where;                                 ///< Names the checkpoint in messages.
   std::vector<std::string> allowed{};                ///< LoadOptions::allowed_tensors
+  bool without_values = false;                       ///< LoadOptions::without_values
 };
 
 /// The name in the file of a tensor that is known as `name`.
