@@ -20,6 +20,7 @@ struct StoredTensors {
   std::string where;                                       ///< Names the checkpoint in messages.
   std::vector<std::string> allowed{};                      ///< LoadOptions::allowed_tensors
   std::vector<std::shared_ptr<const MappedFile>> files{};  ///< Where the tensors are from; they are in `storage`, too.
+  bool without_values = false;                             ///< LoadOptions::without_values
 
   void add(const std::shared_ptr<const MappedFile>& file) {
     storage.push_back(file);

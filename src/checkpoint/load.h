@@ -17,6 +17,7 @@ namespace vitrine {
 struct LoadOptions {
   std::vector<std::string> allowed_config_keys;  ///< Unknown keys of config.json to accept.
   std::vector<std::string> allowed_tensors{};    ///< Unknown tensors to ignore; NAME* stands for all that begin so.
+  bool without_values = false;  ///< Only headers are there: the bytes of tensors say nothing, and are not read.
 };
 
 /// How generation_config.json, or an old config.json, wants texts to be searched for. Ids and counts are as in the

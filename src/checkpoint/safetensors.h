@@ -15,6 +15,7 @@
 #include "base/mapped_file.h"
 #include "base/progress.h"
 #include "tensor/dtype.h"
+#include "tensor/matrix_view.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -24,6 +25,7 @@ namespace vitrine {
 struct StoredScales {
   const std::byte* data = nullptr;
   std::int64_t block_rows = 1, block_cols = 1;
+  const GroupTables* groups = nullptr;
 };
 
 /// One tensor of a file.
@@ -35,6 +37,8 @@ struct StoredTensor {
   std::string file;    ///< For messages.
   std::string name{};  ///< In the file, if it is known under another.
   std::optional<StoredScales> scales{};
+  std::int64_t row_size = 0;    ///< Of codes in groups: the elements from one row to the next; 0: those of a row.
+  std::int64_t n_elements = 0;  ///< If the shape is not known: theirs, and one more if that is odd.
 };
 
 /// A memory-mapped file of tensors. Opening it checks the whole header and reads no weights.

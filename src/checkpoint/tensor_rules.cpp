@@ -125,16 +125,19 @@ std::vector<MatrixView> views_of(const TensorPlace& place, const PlaceShape& sha
   const std::int64_t rows = shape.rows / shape.n_stacked, cols = shape.cols;
   const std::size_t per_copy = parts.size() / static_cast<std::size_t>(shape.n_stacked);
   const bool alternates = place.rule->rows == Rows::alternating && !shape.transposed && !shape.is_vector;
-  const std::int64_t row_stride = shape.transposed ? 1 : alternates ? cols * static_cast<std::int64_t>(per_copy) : cols;
+  const std::int64_t by_rows = shape.row_size > 0 ? shape.row_size : cols;
+  const std::int64_t row_stride = shape.transposed ? 1
+                                  : alternates     ? by_rows * static_cast<std::int64_t>(per_copy)
+                                                   : by_rows;
   std::vector<MatrixView> views;
   std::int64_t first = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto copy = static_cast<std::int64_t>(i / per_copy), part = static_cast<std::int64_t>(i % per_copy);
     if (part == 0) first = 0;
-    const std::byte* const own = bytes + bytes_of(dtype, copy * rows * cols);
+    const std::byte* const own = bytes + bytes_of(dtype, copy * rows * by_rows);
     const MatrixView whole{own, dtype, rows, cols, row_stride, shape.transposed ? rows : 1};
     const std::int64_t n = parts[i][0];
-    MatrixView view{alternates ? own + bytes_of(dtype, part * cols) : whole.at(first, 0),
+    MatrixView view{alternates ? own + bytes_of(dtype, part * by_rows) : whole.at(first, 0),
                     dtype,
                     n,
                     cols,

@@ -33,6 +33,7 @@ struct PlaceShape {
   bool transposed = false;           ///< Stored as `[cols, rows]`.
   std::int64_t rows = 0, cols = 1;   ///< In our orientation, the rows of all its parameters together.
   std::int64_t n_stacked = 1;        ///< Experts, one after another.
+  std::int64_t row_size = 0;         ///< Elements from one row to the next; 0: those of a row.
   std::vector<std::int64_t> stored;  ///< As in the file.
 };
 

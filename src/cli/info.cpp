@@ -77,14 +77,15 @@ bool is_bare(const std::string& path) {
          !has("pytorch_model.bin") && !has("pytorch_model.bin.index.json");
 }
 
-Subject open_local(const InfoOptions& o, const std::string& path) {
+Subject open_local(const InfoOptions& o, const std::string& path, bool without_values = false) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
   const bool is_folder = exists && is_bare(path), is_config = is_folder || (exists && path.ends_with(".json"));
   if ((!exists || is_config) && !o.adapters.empty()) throw BadInput("--adapter", "it needs a checkpoint with weights");
   if (!exists || is_config) return {facts_of_config(o, is_folder ? path + "/config.json" : path)};
   if (o.adapters.empty()) {
-    return {facts_of_checkpoint(o, path, load_checkpoint(path, {o.allowed_config_keys, o.allowed_tensors}))};
+    const LoadOptions options = {o.allowed_config_keys, o.allowed_tensors, without_values};
+    return {facts_of_checkpoint(o, path, load_checkpoint(path, options))};
   }
   Session session = open_model(o, path, false);
   ModelFacts facts = facts_of_checkpoint(o, path, session.checkpoint);
@@ -121,7 +122,7 @@ Subject open_remote(const InfoOptions& o) {
   if (const auto obstacle = find_obstacle(headers.path, {o.allowed_config_keys, o.allowed_tensors})) {
     refuse(o, headers.remote, *obstacle);
   }
-  Subject subject = open_local(o, headers.path);
+  Subject subject = open_local(o, headers.path, true);
   subject.name = headers.remote.path;
   subject.remote = headers.remote;
   return subject;
@@ -367,6 +368,7 @@ void run_info(const InfoOptions& o) {
     page.line(fmt::format("Not read: {}, {} tensors, {:.2f} GB", part.what, grouped(part.count),
                           gb(static_cast<double>(part.bytes))));
   }
+  for (const std::string& note : s.notes) page.line("Note: " + note);
   add_flow(page, s, layer_groups(s.config).front());
   add_config(page, s.config);
   add_params(page, s);

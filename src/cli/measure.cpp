@@ -151,7 +151,7 @@ Ceilings measure_ceilings(ThreadPool& pool, bool with_bf16) {
 }
 
 ProductRates measure_products(ThreadPool& pool, DType type, Compute compute) {
-  constexpr std::int64_t kRows = 256, kProductRows = 4608;
+  constexpr std::int64_t kRows = 256, kProductRows = 4608, kGroup = 128;
   // A small normal number in every type, and a small scale in every block format.
   const Pages pages(kMemory, 0x2C2C2C2C2C2C2C2C);
   const std::byte* const data = reinterpret_cast<const std::byte*>(pages.data());
@@ -159,6 +159,8 @@ ProductRates measure_products(ThreadPool& pool, DType type, Compute compute) {
   MatrixView weight{data, type, kMemory / row_bytes, kK, kK, 1};
   if (type == DType::f8_e4m3) weight.scales = {data, weight.rows, kK};
   if (type == DType::mxfp4_pairs) weight.scales = {data, 1, 32, kK / 32};
+  const GroupTables groups{{}, reinterpret_cast<const float*>(data)};
+  if (has_groups(type)) weight.scales = {data, 1, kGroup, kK / kGroup, 1, 0, 0, &groups};
   const std::vector<float> x(static_cast<std::size_t>(kRows * kK), 1.0F);
   std::vector<float> y(static_cast<std::size_t>(std::max(weight.rows, kRows * kProductRows)));
   Arena arena;

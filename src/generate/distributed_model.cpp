@@ -58,14 +58,21 @@ std::byte* WeightCopies::allocate(std::int64_t bytes) {
 }
 
 MatrixView WeightCopies::add(const MatrixView& part) {
-  const Lines lines(part);
+  Lines lines(part);
+  if (has_groups(part.dtype)) {  // rows may end within a block
+    const std::int64_t unit = block_size(part.dtype).elements;
+    lines.size = (lines.size + unit - 1) / unit * unit;
+    if (part.scales.groups->places != nullptr && lines.size != lines.stride) {
+      throw Unsupported("--split", "expected weights whose columns are in order, got columns in the order of g_idx");
+    }
+  }
   const std::int64_t bytes = bytes_of(part.dtype, lines.size);
   std::byte* const to = allocate(lines.count * bytes);
   for (std::int64_t i = 0; i < lines.count; ++i) {
     std::memcpy(to + i * bytes, part.data + bytes_of(part.dtype, i * lines.stride), static_cast<std::size_t>(bytes));
   }
   const bool is_transposed = part.col_stride != 1;
-  return {to,         part.dtype, part.rows, part.cols, is_transposed ? 1 : part.cols, is_transposed ? part.rows : 1,
+  return {to,         part.dtype, part.rows, part.cols, is_transposed ? 1 : lines.size, is_transposed ? part.rows : 1,
           part.scales};
 }
 

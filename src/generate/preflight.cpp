@@ -80,7 +80,9 @@ Obstacle obstacle_of(std::string message, const std::string& path, bool is_malfo
 
 std::optional<Obstacle> find_obstacle(const std::string& path, const LoadOptions& options) {
   try {
-    load_checkpoint(path, options);
+    LoadOptions headers = options;
+    headers.without_values = true;
+    load_checkpoint(path, headers);
     return std::nullopt;
   } catch (const Unsupported& e) {
     return obstacle_of(e.what(), path, false);

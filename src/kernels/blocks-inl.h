@@ -22,6 +22,7 @@
 #include "kernels/product-inl.h"
 #include "kernels/round_parts-inl.h"
 #include "quant/parts-inl.h"
+#include "quant/with_format-inl.h"
 
 namespace vitrine {
 namespace {
@@ -37,6 +38,7 @@ void round_to_int8(const float* x, std::int64_t n, DType w, RoundedPart* to) {
       } else {
         const std::int32_t sum = to[b].sums[0] + to[b].sums[1];
         to[b].sums[0] = kKind.has_min ? __builtin_bit_cast(std::int32_t, static_cast<float>(sum)) : sum * kKind.offset;
+        to[b].sums[1] = sum * kKind.offset;
       }
     }
   });
@@ -112,8 +114,53 @@ struct BlockProduct {
   float* y;
   std::int64_t ldy;
   std::byte* panel;         // kScratchFloats floats
-  const std::byte* scales;  // of formats whose scales are apart; likewise
+  const std::byte* scales;  // of formats whose scales are apart, or of groups; likewise
   std::int64_t scale_stride;
+  const std::byte* zeros = nullptr;  // of groups; null: none are stored
+  std::int64_t group_parts = 1;      // parts of a group
+  std::int64_t first_part = 0;       // where the columns begin in the rows of scales
+};
+
+/// The scales and zeros of the group in which a block of each row is. They are read when a group begins.
+template <class F>
+struct GroupReader {
+  static constexpr std::int64_t kScale = sizeof(float);
+
+  Rows scales, zeros;
+  bool has_zeros;
+  std::int64_t parts, left, of_row;  // of a group; of this one and of the row, from the block on
+  Floats scale, min;
+
+  GroupReader(const BlockProduct& p, std::int64_t first, std::int64_t apart, std::int64_t block)
+      : scales(p.scales + (first * p.scale_stride + (p.first_part + block) / p.group_parts) * kScale,
+               apart * p.scale_stride * kScale),
+        zeros(p.zeros != nullptr ? p.zeros + first * p.scale_stride + (p.first_part + block) / p.group_parts : nullptr,
+              apart * p.scale_stride),
+        has_zeros(p.zeros != nullptr),
+        parts(p.group_parts),
+        left(parts - (p.first_part + block) % parts),
+        of_row(p.parts - block) {
+    read();
+  }
+
+  [[gnu::always_inline]] void read() {
+    Words bits[1];
+    load_words(
+        [&](int r) __attribute__((always_inline)) { return scales(r); }, bits);
+    scale = floats_of_bits(bits[0]);
+    min = scale * broadcast(static_cast<float>(kMiddle<F::kDType> - F::kKind.offset));
+    if (has_zeros) {
+      const Words stored = load_bytes([&](int r) __attribute__((always_inline)) { return zeros(r); });
+      min = scale * to_floats(stored - std::uint32_t{F::kKind.offset});
+    }
+  }
+  [[gnu::always_inline]] void advance(std::int64_t) {
+    --of_row;
+    if (--left > 0 || of_row <= 0) return;
+    left = parts, scales.advance(kScale);
+    if (has_zeros) zeros.advance(1);
+    read();
+  }
 };
 
 /// One block of each row, for read_parts().
@@ -124,17 +171,21 @@ struct BlockReader {
   using Pair = vitrine::Pair;
 
   struct None {
-    None(const std::byte*, std::int64_t) {}
+    None(const BlockProduct&, std::int64_t, std::int64_t, std::int64_t) {}
     void advance(std::int64_t) {}
   };
 
+  struct Exponents : Rows {
+    Exponents(const BlockProduct& p, std::int64_t row, std::int64_t apart, std::int64_t block)
+        : Rows(p.scales + row * p.scale_stride + block, apart * p.scale_stride) {}
+  };
+
   Rows rows;
-  std::conditional_t<F::kScalesApart, Rows, None> scales;
+  std::conditional_t<F::kGroups, GroupReader<F>, std::conditional_t<F::kScalesApart, Exponents, None>> scales;
 
   /// Of rows first, first + apart, …
   BlockReader(const BlockProduct& p, std::int64_t first, std::int64_t apart, std::int64_t block = 0)
-      : rows(p.w + first * p.w_stride + block * F::kSize.bytes, apart * p.w_stride),
-        scales(F::kScalesApart ? p.scales + first * p.scale_stride + block : nullptr, apart * p.scale_stride) {}
+      : rows(p.w + first * p.w_stride + block * F::kSize.bytes, apart * p.w_stride), scales(p, first, apart, block) {}
 
   [[gnu::always_inline]] void next() { rows.advance(F::kSize.bytes), scales.advance(1); }
   template <int n>
@@ -148,6 +199,8 @@ struct BlockReader {
   [[gnu::always_inline]] Words exponent() const {
     return load_bytes([&](int r) __attribute__((always_inline)) { return scales(r); });
   }
+  [[gnu::always_inline]] Floats group_scale() const { return scales.scale; }
+  [[gnu::always_inline]] Floats group_min() const { return scales.min; }
 };
 
 /// Asks for the lines of the block that begins `ahead` bytes after that of each row.
@@ -346,7 +399,9 @@ void panels(const BlockProduct& p, std::int64_t tokens, std::int64_t n) {
   if (whole < n) {
     BlockProduct rest = p;
     const std::int64_t rows = smaller(n, kRowLanes);
-    rest.w += (n - rows) * p.w_stride, rest.scales += (n - rows) * p.scale_stride, rest.y += n - rows;
+    rest.w += (n - rows) * p.w_stride, rest.y += n - rows;
+    rest.scales += (n - rows) * p.scale_stride * (F::kGroups ? GroupReader<F>::kScale : 1);
+    if (p.zeros != nullptr) rest.zeros += (n - rows) * p.scale_stride;
     direct<F>(rest, tokens, rows);
   }
 }
@@ -357,19 +412,33 @@ inline const std::byte* first_scale(const BlockScales& s) {
   return s.data + s.first_row * s.row_stride + s.first_col / kPart;
 }
 
+/// The scales and zeros of codes in groups.
+template <class F>
+void set_groups(const MatrixView& w, BlockProduct& p) {
+  const BlockScales& s = w.scales;
+  const std::int64_t first = s.first_row * s.row_stride;
+  p.scales = s.data + first * GroupReader<F>::kScale;
+  if (s.groups->zeros != nullptr) {
+    p.zeros = reinterpret_cast<const std::byte*>(s.groups->zeros) + first;
+  }
+  p.group_parts = (s.block_cols + kPart - 1) / kPart;
+  p.first_part = s.first_col / kPart;
+}
+
 void multiply(const RoundedPart* x, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
               float* scratch) {
   with_format(w.dtype, [&](auto format) {
     using F = decltype(format);
-    const BlockProduct p = {x,
-                            w.data,
-                            w.row_stride / F::kSize.elements * F::kSize.bytes,
-                            w.cols / kPart,
-                            y,
-                            ldy,
-                            reinterpret_cast<std::byte*>(scratch),
-                            F::kScalesApart ? first_scale(w.scales) : nullptr,
-                            F::kScalesApart ? w.scales.row_stride : 0};
+    BlockProduct p = {x,
+                      w.data,
+                      w.row_stride / F::kSize.elements * F::kSize.bytes,
+                      w.cols / kPart,
+                      y,
+                      ldy,
+                      reinterpret_cast<std::byte*>(scratch),
+                      F::kScalesApart ? first_scale(w.scales) : nullptr,
+                      F::kScalesApart || F::kGroups ? w.scales.row_stride : 0};
+    if constexpr (F::kGroups) set_groups<F>(w, p);
     if (tokens <= kDirectRows) {
       direct<F>(p, tokens, w.rows);
     } else {

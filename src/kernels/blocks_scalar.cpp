@@ -6,6 +6,7 @@
 #include "kernels/round_parts-inl.h"
 #include "kernels/tables.h"
 #include "quant/parts-inl.h"
+#include "quant/with_format-inl.h"
 
 namespace vitrine {
 namespace {
@@ -48,7 +49,14 @@ void multiply_rows(const RoundedPart* x, std::int64_t tokens, const MatrixView& 
     const std::byte* block = w.data + r * stride;
     const std::byte* scale = F::kScalesApart ? w.scales.data + w.scales.index(r, 0) : nullptr;
     for (std::int64_t b = 0; b < parts / F::kParts; ++b, block += F::kSize.bytes, scale += F::kScalesApart) {
-      read_parts(F{}, RowBlock{block, scale},
+      float zero = 0;
+      if constexpr (F::kGroups) {
+        const std::int64_t at = w.scales.index(r, b * kPart);
+        scale = w.scales.data + at * std::int64_t{sizeof(float)};
+        const std::uint8_t* const zeros = w.scales.groups->zeros;
+        zero = static_cast<float>((zeros != nullptr ? zeros[at] : kMiddle<F::kDType>)-F::kKind.offset);
+      }
+      read_parts(F{}, RowBlock{block, scale, zero},
                  [&](const RowPart& part) { add_part(F::kKind, part, x_part++, parts, tokens, y, ldy); });
     }
   }

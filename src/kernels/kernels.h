@@ -68,8 +68,8 @@ constexpr std::int64_t kNeverPack = std::numeric_limits<std::int64_t>::max();
 /// have small stacks.
 constexpr std::int64_t kScratchFloats = 221184;
 
-/// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i]; for mxfp4_pairs, q has the elements
-/// with even numbers first.
+/// 32 consecutive elements of a row, rounded to 8 bits: element i is scale · q[i]; for mxfp4_pairs and int4, q has
+/// the elements with even numbers first.
 struct RoundedPart {
   std::int8_t q[32];
   float scale;           ///< NaN if an element is infinite or NaN.
@@ -142,8 +142,9 @@ struct Kernels {
   Isa isa;
 
   /// y[t, r] = Σ_k x[t, k] · w[r, k], 16-lane order over k. x: tokens rows of w.cols floats, ldx apart; y: tokens rows
-  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1 (the same bits); of f8_e4m3 the first, and
-  /// one scale for each 16 of its columns. `scratch`: kScratchFloats that nothing else uses during the call.
+  /// of w.rows floats, ldy apart. w needs col_stride == 1 or row_stride == 1 (the same bits); of f8_e4m3,
+  /// nf4 and fp4 the first, and one scale for each 16 of its columns. `scratch`: kScratchFloats that nothing else uses
+  /// during the call.
   void (*matmul)(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
                  float* scratch);
   /// The same product for many rows, from the output of `pack`; if `adds`, y[t, r] += the sum.

@@ -19,7 +19,8 @@ namespace {
 
 void matmul(const float* x, std::int64_t ldx, std::int64_t tokens, const MatrixView& w, float* y, std::int64_t ldy,
             float* scratch) {
-  if (w.dtype == DType::f8_e4m3) return f8_groups<kFewTokens>(x, ldx, tokens, w, y, ldy);
+  if (w.dtype == DType::f8_e4m3) return widened_groups<F8Elements, kFewTokens>(x, ldx, tokens, w, y, ldy);
+  if (has_groups(w.dtype)) return widened_groups<TableElements, kFewTokens>(x, ldx, tokens, w, y, ldy);
   with_type(w.dtype, [&](auto stored) {
     constexpr DType kType = decltype(stored)::kDType;
     const bool transposed = w.col_stride != 1;

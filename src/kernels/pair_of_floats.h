@@ -42,7 +42,8 @@ template <PartKind kKind, int kWord, int kCount, int kTokens, int kGroups, class
 [[gnu::always_inline]] inline void dot(const Part (&w)[kGroups], const RoundedPart* x, std::int64_t apart,
                                        Words (&sums)[kTokens][kGroups]) {
   unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
-    const std::int32_t first = kKind.offset > 0 ? x[t * apart].sums[kWord / 4 % 2] : 0;
+    constexpr int kSum = kKind.has_min && !kKind.has_halves ? 1 : kWord / 4 % 2;
+    const std::int32_t first = kKind.offset > 0 ? x[t * apart].sums[kSum] : 0;
     unrolled<kGroups>([&](auto g) __attribute__((always_inline)) { sums[t][g] = all(first); });
   });
   unrolled<kCount>([&](auto i) __attribute__((always_inline)) {

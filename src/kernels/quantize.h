@@ -8,7 +8,7 @@
 namespace vitrine {
 
 /// Whether quantize_rows() writes the format.
-constexpr bool can_quantize(DType dtype) { return is_blocks(dtype) && dtype != DType::mxfp4_pairs; }
+constexpr bool can_quantize(DType dtype) { return is_blocks(dtype) && dtype < DType::mxfp4_pairs; }
 
 /// Quantizes `rows` rows of `cols` elements, whole blocks. `importance` (cols, finite and at least 0; may be null)
 /// weighs the squared errors of a row's elements; q8_0 and mxfp4 do not use it. Without it they and q4_0 have the bytes

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/kernels.h"
 #include "kernels/sum_m256.h"
@@ -88,6 +89,48 @@ inline Vec load_f8_first(const void* p, int count) {
   std::uint8_t element[kLanes] = {};
   __builtin_memcpy(element, p, static_cast<std::size_t>(count));
   return load_f8(element);
+}
+
+/// Whether 64 elements are numbers.
+inline bool are_f8_numbers(const void* p) {
+  const auto* x = static_cast<const __m256i*>(p);
+  const __m256i sign = _mm256_set1_epi8(static_cast<char>(0x80)), ones = _mm256_set1_epi8(-1);
+  const auto nan = [&](const __m256i* at) {
+    return _mm256_cmpeq_epi8(_mm256_or_si256(_mm256_loadu_si256(at), sign), ones);
+  };
+  return _mm256_movemask_epi8(_mm256_or_si256(nan(x), nan(x + 1))) == 0;
+}
+/// The same as load_f8(p) and load_f8(p + 16) for elements that are numbers.
+inline void load_f8_numbers(const void* p, Vec (&to)[2]) {
+  const auto* x = static_cast<const __m128i*>(p);
+  const auto widened = [&](const __m128i* at) -> Vec {
+    const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(at)), 7);
+    const __m256i half = _mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xBFFF)));
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)), _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+  };
+  to[0] = widened(x), to[1] = widened(x + 1);
+}
+
+/// Sixteen floats that codes of 4 bits number.
+struct FloatTable {
+  __m256 low, high;
+};
+inline FloatTable load_table(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline FloatTable operator*(FloatTable table, float factor) {
+  const __m256 all = _mm256_set1_ps(factor);
+  return {_mm256_mul_ps(table.low, all), _mm256_mul_ps(table.high, all)};
+}
+/// The entries of the sixteen codes at p, the first of two in the high half of a byte.
+inline Vec look_up(const FloatTable& table, const void* p) {
+  const auto entries = [&](std::int32_t eight) {
+    const __m256i shifts = _mm256_setr_epi32(4, 0, 12, 8, 20, 16, 28, 24);
+    const __m256i i = _mm256_srlv_epi32(_mm256_set1_epi32(eight), shifts);  // the permutation reads the lowest 3 bits
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.low, i), _mm256_permutevar8x32_ps(table.high, i),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)));  // bit 3 as the sign
+  };
+  std::int32_t words[2];
+  std::memcpy(words, p, sizeof words);
+  return {entries(words[0]), entries(words[1])};
 }
 
 inline Vec load_i8(const void* p) {

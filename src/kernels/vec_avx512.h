@@ -73,6 +73,34 @@ inline Vec widen_f8(__m128i x) {
 inline Vec load_f8(const void* p) { return widen_f8(_mm_loadu_si128(static_cast<const __m128i*>(p))); }
 inline Vec load_f8_first(const void* p, int count) { return widen_f8(_mm_maskz_loadu_epi8(lanes_below(count), p)); }
 
+/// Whether 64 elements are numbers.
+inline bool are_f8_numbers(const void* p) {
+  const __m512i without_sign = _mm512_or_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(static_cast<char>(0x80)));
+  return _mm512_cmpeq_epi8_mask(without_sign, _mm512_set1_epi8(-1)) == 0;
+}
+/// The same as load_f8(p) and load_f8(p + 16) for elements that are numbers.
+inline void load_f8_numbers(const void* p, Vec (&to)[2]) {
+  const __m512i moved = _mm512_slli_epi16(_mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p))), 7);
+  const __m512i half = _mm512_and_si512(moved, _mm512_set1_epi16(static_cast<short>(0xBFFF)));
+  to[0] = {_mm512_cvtph_ps(_mm512_castsi512_si256(half))};
+  to[1] = {_mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1))};
+}
+
+/// Sixteen floats that codes of 4 bits number.
+struct FloatTable {
+  __m512 v;
+};
+inline FloatTable load_table(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline FloatTable operator*(FloatTable table, float factor) { return {_mm512_mul_ps(table.v, _mm512_set1_ps(factor))}; }
+/// The entries of the sixteen codes at p, the first of two in the high half of a byte.
+inline Vec look_up(const FloatTable& table, const void* p) {
+  const __m512i word_of_lane = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  const __m512i shifts = _mm512_setr_epi32(4, 0, 12, 8, 20, 16, 28, 24, 4, 0, 12, 8, 20, 16, 28, 24);
+  const __m512i bytes = _mm512_castsi128_si512(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+  const __m512i words = _mm512_srlv_epi32(_mm512_permutexvar_epi32(word_of_lane, bytes), shifts);
+  return {_mm512_permutexvar_ps(words, table.v)};  // which reads the lowest 4 bits of a lane
+}
+
 inline Vec load_i8(const void* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }

@@ -92,6 +92,36 @@ inline Vec load_i8_first(const void* p, int count) {
 inline Vec load_f8_first(const void* p, int count) {
   return each_lane([=](int l) { return l < count ? float_from_f8_e4m3(element<std::uint8_t>(p, l)) * 0x1p-8f : 0.0f; });
 }
+/// Whether 64 elements are numbers.
+inline bool are_f8_numbers(const void* p) {
+  bool are_numbers = true;
+  for (int i = 0; i < 64; ++i) are_numbers = are_numbers && (element<std::uint8_t>(p, i) & 0x7F) != 0x7F;
+  return are_numbers;
+}
+/// The same as load_f8(p) and load_f8(p + 16) for elements that are numbers.
+inline void load_f8_numbers(const void* p, Vec (&to)[2]) {
+  to[0] = load_f8_first(p, kLanes), to[1] = load_f8_first(static_cast<const std::byte*>(p) + kLanes, kLanes);
+}
+/// Sixteen floats that codes of 4 bits number.
+struct FloatTable {
+  float entries[16];
+};
+inline FloatTable operator*(FloatTable table, float factor) {
+  for (float& entry : table.entries) entry *= factor;
+  return table;
+}
+inline FloatTable load_table(const float* p) {
+  FloatTable table;
+  std::memcpy(table.entries, p, sizeof table.entries);
+  return table;
+}
+/// The entries of the sixteen codes at p, the first of two in the high half of a byte.
+inline Vec look_up(const FloatTable& table, const void* p) {
+  return each_lane([&](int l) {
+    const int byte = element<std::uint8_t>(p, l / 2);
+    return table.entries[l % 2 == 0 ? byte >> 4 : byte & 15];
+  });
+}
 /// All lanes are the f16 number at p.
 inline Vec broadcast_f16(const void* p) { return broadcast(quiet_float_from_f16(element<std::uint16_t>(p, 0))); }
 inline Vec load_f32(const void* p) { return load_f32_first(p, kLanes); }

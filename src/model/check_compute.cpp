@@ -25,7 +25,7 @@ void for_each_factor(const Model& model, Visit&& visit) {
 bool has_blocks(const Model& model) {
   bool found = false;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string&, const Shape&) {
-    found = found || is_blocks(param.view.dtype);
+    found = found || has_integer_products(param.view.dtype);
   });
   return found;
 }

@@ -28,12 +28,14 @@ struct Division {
   }
 };
 
-/// Whether the kernels multiply few rows of x by an FP8 weight as it is stored: by rows, with one scale for each 16
-/// columns that they read together.
+/// Whether the kernels multiply few rows of x by a weight in FP8, nf4 or fp4 as it is stored: by rows, with one scale
+/// for each 16 columns that they read together.
 bool is_multiplied_in_place(const MatrixView& w, std::int64_t rows) {
   constexpr std::int64_t kFewRows = 4, kGroup = 16;
-  if (w.dtype != DType::f8_e4m3 || w.col_stride != 1 || rows > kFewRows) return false;
+  const bool is_table = w.dtype == DType::nf4 || w.dtype == DType::fp4;
+  if ((w.dtype != DType::f8_e4m3 && !is_table) || w.col_stride != 1 || rows > kFewRows) return false;
   const BlockScales& s = w.scales;
+  if (is_table && s.first_col % block_size(w.dtype).elements != 0) return false;
   const bool is_one_block = s.first_col % s.block_cols + w.cols <= s.block_cols;
   return is_one_block || (s.block_cols % kGroup == 0 && s.first_col % kGroup == 0);
 }
@@ -50,6 +52,22 @@ MatrixView multipliable(const Pass& p, const MatrixView& weight, float* panel) {
   return is_transposed ? transposed(floats) : floats;
 }
 
+/// Whether the kernels multiply rows of whole blocks as integers: those of codes in groups if no group ends within a
+/// part. If the columns have another order, only whole rows.
+bool are_multiplied_as_integers(const MatrixView& w) {
+  if (!has_groups(w.dtype)) return true;
+  const BlockScales& s = w.scales;
+  if (!has_integer_products(w.dtype)) return false;
+  const bool is_whole = s.first_col == 0 && w.cols == w.row_stride;
+  const bool has_parts = s.block_cols % kPartSize == 0 || (is_whole && s.block_cols >= w.cols);
+  return s.first_col % kPartSize == 0 && has_parts && (s.groups->places == nullptr || is_whole);
+}
+
+/// Where a weight that is multiplied as integers stores each column; null: in order.
+const std::int32_t* places_of(const MatrixView& w) {
+  return w.scales.groups != nullptr ? w.scales.groups->places : nullptr;
+}
+
 /// The numbers with which products with a weight are computed.
 enum class Numbers : std::uint8_t { floats, integers, pairs };
 
@@ -57,12 +75,22 @@ Numbers numbers_of(const Pass& p, const MatrixView& weight) {
   if (p.compute == Compute::f32 || p.is_taped()) return Numbers::floats;
   if (is_blocks(weight.dtype)) {
     const bool whole = weight.col_stride == 1 && weight.cols % block_size(weight.dtype).elements == 0;
-    return whole ? Numbers::integers : Numbers::floats;
+    return whole && are_multiplied_as_integers(weight) ? Numbers::integers : Numbers::floats;
   }
   return p.compute != Compute::int8 && weight.dtype == DType::bf16 ? Numbers::pairs : Numbers::floats;
 }
 
-/// x, whose rows have whole parts, rounded to 8 bits for a product with a weight of type `w`.
+/// The elements of x's rows at their places.
+MatrixView put_in_places(Pass& p, const MatrixView& x, const std::int32_t* places) {
+  const Tensor y = p.tensor({x.rows, x.cols});
+  p.for_rows(x.rows, x.cols, [&](std::int64_t t) {
+    const auto* const from = reinterpret_cast<const float*>(x.at(t, 0));
+    for (std::int64_t c = 0; c < x.cols; ++c) y.row(t)[places[c]] = from[c];
+  });
+  return view_of(y.data, x.rows, x.cols, x.cols);
+}
+
+/// x, whose rows have whole parts in the order of a weight of type `w`, rounded to 8 bits for the product.
 RoundedPart* rounded(Pass& p, const MatrixView& x, DType w) {
   const std::int64_t parts = x.cols / kPartSize;
   auto* const to = reinterpret_cast<RoundedPart*>(
@@ -95,7 +123,8 @@ std::int64_t max_rows(std::int64_t operations, std::int64_t unit) {
 /// The product with a quantized weight, computed with integers.
 void multiply_blocks(Pass& p, const MatrixView& x, const MatrixView& weight, float* y, std::int64_t ldy) {
   constexpr std::int64_t kUnit = 64;  // rows of w: a panel
-  const RoundedPart* const parts = rounded(p, x, weight.dtype);
+  const std::int32_t* const places = places_of(weight);
+  const RoundedPart* const parts = rounded(p, places != nullptr ? put_in_places(p, x, places) : x, weight.dtype);
   const std::int64_t operations = x.rows * weight.cols + 1;
   for_ranges(p, weight.rows, kUnit, max_rows(operations, kUnit), operations,
              [&](std::int64_t first, std::int64_t count, int thread) {
@@ -251,10 +280,15 @@ Tensor as_multiplied(Pass& p, const Tensor& x, const MatrixView& weight) {
     });
     return y;
   }
-  const RoundedPart* const parts = rounded(p, view_of(x.data, n_rows, weight.cols, weight.cols), DType::q8_0);
-  p.for_rows(x.count() / kPartSize, kPartSize, [&](std::int64_t i) {
-    for (std::int64_t k = 0; k < kPartSize; ++k) {
-      y.data[i * kPartSize + k] = parts[i].scale * static_cast<float>(parts[i].q[k]);
+  const MatrixView rows = view_of(x.data, n_rows, weight.cols, weight.cols);
+  const std::int32_t* const places = places_of(weight);
+  const RoundedPart* const parts = rounded(p, places != nullptr ? put_in_places(p, rows, places) : rows, DType::q8_0);
+  p.for_rows(n_rows, weight.cols, [&](std::int64_t t) {
+    const RoundedPart* const row = parts + t * weight.cols / kPartSize;
+    for (std::int64_t c = 0; c < weight.cols; ++c) {
+      const std::int64_t at = places != nullptr ? places[c] : c;
+      y.data[t * weight.cols + c] =
+          row[at / kPartSize].scale * static_cast<float>(row[at / kPartSize].q[at % kPartSize]);
     }
   });
   return y;

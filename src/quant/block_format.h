@@ -22,7 +22,7 @@ struct BlockFormat {
   bool (*quantize)(const float* x, std::byte* block);
 };
 
-/// All but mxfp4_pairs, whose blocks are in two places.
+/// All but mxfp4_pairs and codes in groups, whose scales are apart.
 std::span<const BlockFormat> all_block_formats();
 /// Throws InternalError if `dtype` is not a block format.
 const BlockFormat& block_format(DType dtype);

@@ -39,6 +39,7 @@ struct RowBlock {
 
   const std::byte* block;
   const std::byte* scale = nullptr;  ///< If it is stored apart.
+  float zero = 0;                    ///< Of the group, without the format's offset.
 
   template <int n>
   void words(int at, Words (&to)[n]) const {
@@ -46,6 +47,8 @@ struct RowBlock {
   }
   Floats half(int at) const { return half_at(block + at); }
   Words exponent() const { return std::to_integer<Words>(*scale); }
+  Floats group_scale() const { return floats_of_bits(word_at(scale)); }
+  Floats group_min() const { return group_scale() * zero; }
 };
 
 }  // namespace

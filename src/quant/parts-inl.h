@@ -58,11 +58,19 @@ constexpr PartKind part_kind(DType dtype) {
     case DType::mxfp4:
     case DType::mxfp4_pairs:
       return {5, 16, false, false};
+    case DType::int2:
+    case DType::int3:
+    case DType::int4:
+      return {4, 0, true, false};  // the kind of q4_1: a product of few bits costs what one of four does
+    case DType::int8:
+      return {8, 128, true, false};
     case DType::f32:
     case DType::f16:
     case DType::bf16:
     case DType::f8_e4m3:
-      break;  // not a block format
+    case DType::nf4:
+    case DType::fp4:
+      break;  // not multiplied as integers
   }
   return {};
 }
@@ -132,17 +140,26 @@ template <class R>
   part.min = -high_half(both[0]);
 }
 
-/// Which element of a part has code k. In mxfp4_pairs the codes of the elements with even numbers come first.
+/// Which element of a part has code k. In mxfp4_pairs and int4 the codes of the elements with even numbers come first.
 template <DType kType>
 constexpr int element_of_code(int k) {
-  return kType != DType::mxfp4_pairs ? k : k < kPart / 2 ? 2 * k : 2 * k - kPart + 1;
+  constexpr bool kPairs = kType == DType::mxfp4_pairs || kType == DType::int4;
+  return !kPairs ? k : k < kPart / 2 ? 2 * k : 2 * k - kPart + 1;
 }
+
+/// The zero of codes in groups that store none.
+template <DType kType>
+constexpr int kMiddle = kType == DType::int2   ? 2
+                        : kType == DType::int3 ? 4
+                        : kType == DType::int4 ? 8
+                                               : 128;
 
 /// A block format as an argument.
 template <DType kType>
 struct Format {
   static constexpr DType kDType = kType;
   static constexpr bool kScalesApart = kType == DType::mxfp4_pairs;
+  static constexpr bool kGroups = has_groups(kType);
   static constexpr PartKind kKind = part_kind(kType);
   static constexpr BlockSize kSize = block_size(kType);
   static constexpr int kParts = static_cast<int>(kSize.elements) / kPart;
@@ -153,6 +170,7 @@ struct Format {
 //   words<n>(at, to)   n words from byte `at` on
 //   half(at)           the half-precision number at byte `at`
 //   exponent()         the byte that is stored apart (BlockScales), as a word; only for formats with kScalesApart
+//   group_scale(), group_min()   the scale of the block's group, and its product with zero − offset; only with kGroups
 // and Pair. Besides operators, Words needs low_half, high_half (the half-precision number there), to_floats (of a
 // signed integer), floats_of_bits, byte_pair(word, first) (bytes `first` and first + 1, as signed integers) and
 // look_up(word, table) (the entries that the bytes number, below 16). Those of built-in types are declared before this
@@ -405,44 +423,55 @@ template <class R, class Emit>
   emit(part);
 }
 
-/// Calls function(Format<dtype>{}) for a block format.
-template <class Function>
-void with_format(DType dtype, Function function) {
-  switch (dtype) {
-    case DType::q8_0:
-      return function(Format<DType::q8_0>{});
-    case DType::q4_0:
-      return function(Format<DType::q4_0>{});
-    case DType::q4_1:
-      return function(Format<DType::q4_1>{});
-    case DType::q5_0:
-      return function(Format<DType::q5_0>{});
-    case DType::q5_1:
-      return function(Format<DType::q5_1>{});
-    case DType::q2_k:
-      return function(Format<DType::q2_k>{});
-    case DType::q3_k:
-      return function(Format<DType::q3_k>{});
-    case DType::q4_k:
-      return function(Format<DType::q4_k>{});
-    case DType::q5_k:
-      return function(Format<DType::q5_k>{});
-    case DType::q6_k:
-      return function(Format<DType::q6_k>{});
-    case DType::iq4_nl:
-      return function(Format<DType::iq4_nl>{});
-    case DType::iq4_xs:
-      return function(Format<DType::iq4_xs>{});
-    case DType::mxfp4:
-      return function(Format<DType::mxfp4>{});
-    case DType::mxfp4_pairs:
-      return function(Format<DType::mxfp4_pairs>{});
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16:
-    case DType::f8_e4m3:
-      return;  // not a block format
-  }
+/// The scale of a group, and what is subtracted: scale · (code − zero) = scale · (code − offset) − scale · (zero −
+/// offset). Scales are halves or bfloat16 numbers and zeros have at most 8 bits in nearly all files, so both sides are
+/// exact.
+template <class R>
+[[gnu::always_inline]] inline void read_group(const R& r, PartOf<R>& part) {
+  part.scale = r.group_scale();
+  part.min = r.group_min();
+}
+
+// int2, 8 bytes: element 8 k + i from bit 2k of byte i.     y = s (q − z), with s and z of the group
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::int2>, const R& r, Emit emit) {
+  PartOf<R> part;
+  typename R::Words bytes[2];
+  r.template words<2>(0, bytes);
+  unrolled<8>([&](auto i) { part.codes[i] = shifted<i / 2 * 2>(bytes[i % 2]) & kLow2; });
+  read_group(r, part);
+  emit(part);
+}
+
+// int3, 12 bytes: a word with the third bit of element i in bit i, 8 bytes as in int2.     y = s (q − z)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::int3>, const R& r, Emit emit) {
+  PartOf<R> part;
+  typename R::Words words[3];
+  r.template words<3>(0, words);
+  unrolled<8>(
+      [&](auto i) { part.codes[i] = (shifted<i / 2 * 2>(words[1 + i % 2]) & kLow2) | (fifth_bits(words[0], i) >> 2); });
+  read_group(r, part);
+  emit(part);
+}
+
+// int4, 16 bytes: element 2i in the low half of byte i, element 2i + 1 in the high half.     y = s (q − z)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::int4>, const R& r, Emit emit) {
+  PartOf<R> part;
+  read_4_bits(r, 0, part.codes);
+  read_group(r, part);
+  emit(part);
+}
+
+// int8, 32 bytes, each a code − 128, signed.     y = s (q − z)
+template <class R, class Emit>
+[[gnu::always_inline]] inline void read_parts(Format<DType::int8>, const R& r, Emit emit) {
+  PartOf<R> part;
+  r.template words<8>(0, part.codes);
+  unrolled<8>([&](auto i) { part.codes[i] = part.codes[i] ^ 0x80808080U; });
+  read_group(r, part);
+  emit(part);
 }
 
 }  // namespace

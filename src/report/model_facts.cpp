@@ -73,7 +73,9 @@ std::int64_t scale_bytes(const MatrixView& m) {
     return (first + n - 1) / block - first / block + 1;
   };
   return blocks(s.first_row, m.rows, s.block_rows) * blocks(s.first_col, m.cols, s.block_cols) *
-         (is_blocks(m.dtype) ? 1 : size_of(DType::f32));
+         (has_groups(m.dtype)  ? size_of(DType::f32) + (s.groups->zeros != nullptr ? 1 : 0)
+          : is_blocks(m.dtype) ? 1
+                               : size_of(DType::f32));
 }
 
 /// Whether rows of a parameter are read by their number, and nothing is multiplied by it.
@@ -115,6 +117,7 @@ ModelFacts checkpoint_facts(const Checkpoint& checkpoint, const std::string& pat
   const Param& table = model.params().per_layer_embed;
   if (model.config().per_layer) facts.per_layer_bytes = bytes_of(table.view.dtype, table.shape.count());
   facts.unread = checkpoint.unread;
+  facts.notes = checkpoint.notes;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape& shape) {
     if (shape.sizes().size() > 1 && !is_looked_up(model, param)) {
       facts.multiplied[param.view.dtype] += bytes_of(param.view.dtype, shape.count());
@@ -196,6 +199,7 @@ Json info_json(const InfoRequest& request, const ModelFacts& s) {
                 {"bytes", s.stored_bytes},
                 {"per_layer_bytes", s.per_layer_bytes},
                 {"unread", unread},
+                {"notes", s.notes},
                 {"dtype", s.types},
                 {"compute", s.products},
                 {"config", json_of(describe_model(s.config))},

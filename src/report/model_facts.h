@@ -29,7 +29,8 @@ struct ModelFacts {
   Compute compute = Compute::automatic;
   std::string products = "f32";  ///< The numbers that most products multiply: "int8", "bf16" or "f32".
   std::vector<UnreadTensors> unread{};
-  Json file{};  ///< config.json, if there are no weights.
+  std::vector<std::string> notes{};  ///< Checkpoint::notes
+  Json file{};                       ///< config.json, if there are no weights.
 };
 
 /// The facts of a config.json; `name` is its path or that of a preset. Throws as family_of() and read_model_config().

@@ -1,6 +1,6 @@
 // The types of stored elements: types of single elements, with scalar conversions to float, and block formats, whose
-// elements share a scale. Elements of f8_e4m3 and blocks of mxfp4_pairs have scales that are stored apart from them
-// (BlockScales, tensor/matrix_view.h).
+// elements share a scale. Elements of f8_e4m3, blocks of mxfp4_pairs and codes in groups have scales that are stored
+// apart from them (BlockScales, tensor/matrix_view.h).
 #pragma once
 
 #include <bit>
@@ -11,7 +11,8 @@
 namespace vitrine {
 
 /// From q8_0 on, these are block formats (module quant), whose elements cannot be addressed one by one. mxfp4_pairs has
-/// the values of mxfp4 in the layout of Hugging Face folders: neighbors share a byte.
+/// the values of mxfp4 in the layout of Hugging Face folders: neighbors share a byte. From int2 on, these are codes in
+/// groups (quant/groups.h): whole numbers of that many bits, or, in nf4 and fp4, numbers of entries of a table.
 enum class DType : std::uint8_t {
   f32,
   f16,
@@ -30,22 +31,33 @@ enum class DType : std::uint8_t {
   iq4_nl,
   iq4_xs,
   mxfp4,
-  mxfp4_pairs
+  mxfp4_pairs,
+  int2,
+  int3,
+  int4,
+  int8,
+  nf4,
+  fp4
 };
 
-constexpr std::size_t kDTypes = 18;
+constexpr std::size_t kDTypes = 24;
 
 constexpr bool is_blocks(DType dtype) { return dtype >= DType::q8_0; }
 /// Whether elements are rounded to fewer bits than those of the types that are trained.
 constexpr bool is_quantized(DType dtype) { return dtype >= DType::f8_e4m3; }
 
+/// Whether a type has codes in groups, whose meaning is in GroupTables (tensor/matrix_view.h).
+constexpr bool has_groups(DType dtype) { return dtype >= DType::int2; }
+/// Whether the kernels can multiply rows of a block format as integers.
+constexpr bool has_integer_products(DType dtype) { return is_blocks(dtype) && dtype < DType::nf4; }
+
 /// Bytes of one element; not for block formats.
 constexpr std::int64_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : dtype == DType::f8_e4m3 ? 1 : 2; }
 
 constexpr std::string_view name_of(DType dtype) {
-  constexpr std::string_view kNames[kDTypes] = {"f32",  "f16",  "bf16",   "f8_e4m3", "q8_0",  "q4_0",
-                                                "q4_1", "q5_0", "q5_1",   "q2_k",    "q3_k",  "q4_k",
-                                                "q5_k", "q6_k", "iq4_nl", "iq4_xs",  "mxfp4", "mxfp4"};
+  constexpr std::string_view kNames[kDTypes] = {"f32",   "f16",   "bf16", "f8_e4m3", "q8_0", "q4_0", "q4_1",   "q5_0",
+                                                "q5_1",  "q2_k",  "q3_k", "q4_k",    "q5_k", "q6_k", "iq4_nl", "iq4_xs",
+                                                "mxfp4", "mxfp4", "int2", "int3",    "int4", "int8", "nf4",    "fp4"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
@@ -58,7 +70,8 @@ struct BlockSize {
 constexpr BlockSize block_size(DType dtype) {
   constexpr BlockSize kSizes[kDTypes] = {{1, 4},     {1, 2},     {1, 2},   {1, 1},     {32, 34},   {32, 18},
                                          {32, 20},   {32, 22},   {32, 24}, {256, 84},  {256, 110}, {256, 144},
-                                         {256, 176}, {256, 210}, {32, 18}, {256, 136}, {32, 17},   {32, 16}};
+                                         {256, 176}, {256, 210}, {32, 18}, {256, 136}, {32, 17},   {32, 16},
+                                         {32, 8},    {32, 12},   {32, 16}, {32, 32},   {32, 16},   {32, 16}};
   return kSizes[static_cast<std::size_t>(dtype)];
 }
 

@@ -86,23 +86,51 @@ std::string config_refusal(const Json& quantization, const LoadOptions& options 
 }
 
 TEST(QuantizedFolders, MethodsThatAreNotReadAreRefusedByNameAndByNeed) {
-  for (const char* method : {"aqlm",  "auto-round", "awq",         "bitnet",   "bitsandbytes", "compressed-tensors",
-                             "eetq",  "fbgemm_fp8", "fouroversix", "fp_quant", "gemma",        "gguf",
-                             "gptq",  "higgs",      "hqq",         "metal",    "modelopt",     "mxfp8",
-                             "nvfp4", "quanto",     "quark",       "sinq",     "spqr",         "torchao",
-                             "vptq",  "of_tomorrow"}) {
+  for (const char* method :
+       {"aqlm",  "auto-round", "bitnet", "eetq",    "fbgemm_fp8", "fouroversix", "fp_quant", "gemma",
+        "gguf",  "higgs",      "hqq",    "metal",   "modelopt",   "mxfp8",       "nvfp4",    "quanto",
+        "quark", "sinq",       "spqr",   "torchao", "vptq",       "of_tomorrow"}) {
     expect_all_in(
         config_refusal({{"quant_method", method}, {"bits", 4}}),
         {"config.json] quantization_config.quant_method " + std::string(method) + ": not supported: it needs ",
          "GGUF"});
   }
   EXPECT_THAT(config_refusal({{"quant_method", "of_tomorrow"}}), HasSubstr("a method of its own"));
-  EXPECT_THAT(config_refusal({{"quant_method", "awq"}}), HasSubstr("AWQ's packing"));
-  EXPECT_THAT(config_refusal({{"load_in_4bit", true}}), HasSubstr("quant_method bitsandbytes: not supported"));
+  EXPECT_THAT(config_refusal({{"quant_method", "hqq"}}), HasSubstr("zero points in floats"));
   EXPECT_THAT(config_refusal(Json::object()), HasSubstr("quantization_config: key quant_method is missing"));
   EXPECT_THAT(config_refusal(4), HasSubstr("quantization_config: expected an object, got 4"));
   EXPECT_EQ(config_refusal(nullptr), "");
-  EXPECT_EQ(config_refusal({{"quant_method", "awq"}}, {{"quantization_config"}}), "");
+  EXPECT_EQ(config_refusal({{"quant_method", "hqq"}}, {{"quantization_config"}}), "");
+}
+
+/// Whatever a method of groups says that is not read is refused by the name of its key.
+TEST(QuantizedFolders, PackingsThatAreNotReadAreRefusedByTheirKey) {
+  const Json gptq = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+  const Json awq = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 32}};
+  const auto refused = [](Json config, const char* key, const Json& value) {
+    config[key] = value;
+    return config_refusal(config);
+  };
+  EXPECT_EQ(config_refusal(gptq), "");  // no weight is packed: all modules are as they are
+  EXPECT_THAT(refused(gptq, "bits", 5), HasSubstr("quantization_config.bits 5: not supported"));
+  EXPECT_THAT(refused(gptq, "group_size", -2), HasSubstr("group_size: expected -1 or a size"));
+  EXPECT_THAT(refused(gptq, "checkpoint_format", "marlin"), HasSubstr("checkpoint_format marlin"));
+  EXPECT_THAT(refused(gptq, "key_of_tomorrow", 3), HasSubstr("key_of_tomorrow"));
+  EXPECT_THAT(refused(awq, "bits", 8), HasSubstr("bits 8"));
+  EXPECT_THAT(refused(awq, "version", "gemv"), HasSubstr("version gemv"));
+  EXPECT_THAT(config_refusal(
+                  {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_storage", "bfloat16"}}),
+              HasSubstr("bnb_4bit_quant_storage bfloat16"));
+  const Json compressed = {
+      {"quant_method", "compressed-tensors"},
+      {"format", "pack-quantized"},
+      {"config_groups",
+       {{"group_0",
+         {{"targets", {"Linear"}}, {"weights", {{"num_bits", 4}, {"type", "int"}, {"strategy", "channel"}}}}}}}};
+  EXPECT_EQ(config_refusal(compressed), "");
+  EXPECT_THAT(refused(compressed, "format", "marlin-24"), HasSubstr("format marlin-24"));
+  EXPECT_THAT(refused(compressed, "kv_cache_scheme", {{"num_bits", 8}}), HasSubstr("kv_cache_scheme"));
+  EXPECT_THAT(refused(compressed, "config_groups", Json::object()), HasSubstr("config_groups"));
 }
 
 TEST(QuantizedFolders, KeysOfFp8ThatWouldChangeTheNumbersAreRefused) {

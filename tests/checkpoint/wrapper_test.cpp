@@ -130,7 +130,7 @@ TEST_F(OneWrapper, UnknownKeysAreRefusedOutsideAndInside) {
               HasSubstr("architectures: expected Gemma3ForConditionalGeneration"));
   EXPECT_THAT(refusal_with("/text_config/use_bidirectional_attention", true),
               HasSubstr("use_bidirectional_attention: expected null or false, got true"));
-  EXPECT_THAT(refusal_with("/quantization_config", {{"quant_method", "gptq"}}), HasSubstr("quantization_config"));
+  EXPECT_THAT(refusal_with("/quantization_config", {{"quant_method", "hqq"}}), HasSubstr("quantization_config"));
 }
 
 TEST_F(OneWrapper, UnknownTensorsAreRefusedUnderTheirNameInTheFile) {

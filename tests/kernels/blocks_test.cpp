@@ -4,6 +4,7 @@
 
 #include "kernels/kernel_testing.h"
 #include "quant/block_format.h"
+#include "quant/groups.h"
 
 namespace vitrine {
 namespace {
@@ -182,6 +183,68 @@ TEST_P(Blocks, Mxfp4InPairsHasTheBitsOfMxfp4) {
           ASSERT_TRUE(same_bits(product(k, rounded(k, x, m.dtype), tokens, m),
                                 product(k, rounded(k, x, of_blocks.dtype), tokens, of_blocks)))
               << rows << " x " << cols << ", " << tokens << " rows of x, step " << step;
+        }
+      }
+    }
+  }
+}
+
+/// A matrix of codes in groups, whose arrays end at inaccessible pages.
+struct GroupMatrix {
+  std::vector<std::byte> bytes;
+  std::vector<float> scale;
+  std::vector<std::uint8_t> zero;
+
+  GroupMatrix(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t group, std::uint32_t seed)
+      : bytes(static_cast<std::size_t>(bytes_of(dtype, rows * cols))),
+        scale(static_cast<std::size_t>(rows * ((cols + group - 1) / group))),
+        zero(scale.size()) {
+    std::mt19937 random(seed);
+    const unsigned codes = dtype == DType::int2 ? 4 : dtype == DType::int3 ? 8 : dtype == DType::int4 ? 16 : 256;
+    for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+    for (float& s : scale)
+      s = float_from_f16(f16_from_float((static_cast<float>(random() % 1000) - 400.0f) / 50000.0f));
+    for (std::uint8_t& z : zero) z = static_cast<std::uint8_t>(random() % codes);
+  }
+};
+
+/// Products with codes in groups have the bits of the scalar table, which are near those of the dequantized matrix.
+TEST_P(Blocks, MultiplyCodesInGroups) {
+  const Kernels &scalar = kernels_for(Isa::scalar), &k = kernels();
+  std::uint32_t seed = 90;
+  for (const DType dtype : {DType::int2, DType::int3, DType::int4, DType::int8}) {
+    for (const auto& [cols, group] : {std::pair{32, 32}, {96, 64}, {480, 96}, {480, 480}, {2304, 128}}) {
+      for (const std::int64_t rows : {1, 7, 8, 16, 17, 61, 150}) {
+        const bool has_zeros = rows % 2 != 0;
+        const GroupMatrix from(dtype, rows, cols, group, ++seed);
+        Guarded<std::byte> w{std::span<const std::byte>(from.bytes)};
+        Guarded<float> scales{std::span<const float>(from.scale)};
+        Guarded<std::uint8_t> zeros{std::span<const std::uint8_t>(from.zero)};
+        const GroupTables groups = {has_zeros ? zeros.data() : nullptr};
+        const BlockScales of = {
+            reinterpret_cast<const std::byte*>(scales.data()), 1, group, (cols + group - 1) / group, 1, 0, 0, &groups};
+        const MatrixView whole = {w.data(), dtype, rows, cols, cols, 1, of};
+        for (const std::int64_t first : {0, cols > 400 ? 160 : 0}) {
+          const MatrixView m = whole.col_range(first, cols - first);
+          for (const std::int64_t tokens : {1, 2, 5, 13, 40}) {
+            const std::vector<float> x = numbers(tokens * m.cols, Numbers::ordinary, ++seed);
+            const std::vector<float> y = product(k, rounded(k, x, dtype), tokens, m);
+            ASSERT_TRUE(same_bits(y, product(scalar, rounded(scalar, x, dtype), tokens, m)))
+                << name_of(dtype) << ' ' << rows << " x " << cols << " / " << group << ", " << tokens << " rows of x";
+            std::vector<float> row(static_cast<std::size_t>(m.cols));
+            const std::vector<RoundedPart> parts = rounded(k, x, DType::q8_0);
+            for (std::int64_t r = 0; r < rows && tokens == 2; ++r) {
+              dequantize_groups(m, r, m.cols, row.data());
+              double expected = 0, size = 0;
+              for (std::int64_t i = 0; i < m.cols; ++i) {
+                const RoundedPart& part = parts[static_cast<std::size_t>(i / 32)];
+                const double x_i = static_cast<double>(part.scale) * part.q[i % 32];
+                expected += x_i * row[static_cast<std::size_t>(i)],
+                    size += std::abs(x_i) * 256 * std::abs(from.scale[0]);
+              }
+              ASSERT_NEAR(y[static_cast<std::size_t>(r)], expected, 1e-5 * (1 + size)) << name_of(dtype);
+            }
+          }
         }
       }
     }

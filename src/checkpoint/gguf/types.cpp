@@ -62,6 +62,10 @@ const GgmlType& ggml_type_of(DType dtype) {
 
 std::string_view shown_name(DType dtype) {
   if (dtype == DType::f8_e4m3) return "F8_E4M3";
+  if (has_groups(dtype)) {
+    constexpr std::string_view kNames[] = {"INT2", "INT3", "INT4", "INT8", "NF4", "FP4"};
+    return kNames[static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::int2)];
+  }
   return ggml_type_of(dtype == DType::mxfp4_pairs ? DType::mxfp4 : dtype).name;
 }
 

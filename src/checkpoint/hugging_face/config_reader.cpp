@@ -290,6 +290,12 @@ std::vector<std::int64_t> ConfigReader::sizes_of_layers(std::string_view key, st
   throw BadCheckpoint(where_, "{}: expected one number, or one for each of {} layers, got {}", key, n, sizes.size());
 }
 
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object_->items()) names.push_back(key);
+  return names;
+}
+
 std::optional<ConfigReader> ConfigReader::object(std::string_view key) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;

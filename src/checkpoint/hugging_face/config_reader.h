@@ -28,6 +28,7 @@ class ConfigReader {
   bool contains(std::string_view key) const;  ///< The key is present, even if null.
   bool has(std::string_view key) const;       ///< The key is present and not null.
   bool is_text(std::string_view key) const;   ///< Its value is a text.
+  std::vector<std::string> keys() const;      ///< All of the object.
   /// From 1 to `most`. Throws BadCheckpoint if the key is missing or the size is out of range.
   std::int64_t size(std::string_view key, std::int64_t most = kMaxSize);
   std::int64_t size_or(std::string_view key, std::int64_t otherwise);

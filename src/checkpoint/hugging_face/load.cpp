@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "checkpoint/formats.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/hugging_face/generation_config.h"
+#include "checkpoint/hugging_face/open_tensors.h"
 #include "checkpoint/hugging_face/quantization.h"
 #include "checkpoint/hugging_face/wrapper.h"
 #include "checkpoint/names.h"
@@ -22,25 +24,6 @@ namespace vitrine {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Whether a file or folder of that name exists, or may exist but cannot be examined: opening it then gives the reason.
-bool may_exist(const fs::path& path) {
-  std::error_code error;
-  return fs::status(path, error).type() != fs::file_type::not_found;
-}
-
-void add_file(StoredTensors& tensors, const std::string& path) {
-  SafetensorsFile file = SafetensorsFile::open(path);
-  for (const auto& [name, tensor] : file.tensors()) {
-    const auto [it, is_new] = tensors.all.emplace(name, tensor);
-    if (is_new) continue;  // a comparison reads all bytes
-    const StoredTensor& other = it->second;
-    const bool same = other.dtype == tensor.dtype && other.shape == tensor.shape &&
-                      std::equal(other.bytes.begin(), other.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
-    if (!same) throw BadCheckpoint(path, "tensor {} is also in another shard, with other values", name);
-  }
-  tensors.add(file.file());
-}
 
 /// Converts tensors of 64-bit numbers to F32, in memory that is added to the storage.
 void narrow_doubles(StoredTensors& tensors) {
@@ -58,38 +41,6 @@ void narrow_doubles(StoredTensors& tensors) {
     tensor.bytes = std::as_bytes(std::span(*floats));
     tensors.storage.push_back(floats);
   }
-}
-
-/// All tensors of the folder, from one file or from shards.
-StoredTensors open_tensors(const fs::path& folder) {
-  StoredTensors tensors;
-  const fs::path single = folder / "model.safetensors";
-  const fs::path index = folder / "model.safetensors.index.json";
-  if (may_exist(single)) {
-    tensors.where = single.string();
-    add_file(tensors, single.string());
-    return tensors;
-  }
-  if (!may_exist(index)) {
-    const bool is_pickled =
-        may_exist(folder / "pytorch_model.bin") || may_exist(folder / "pytorch_model.bin.index.json");
-    throw BadInput(
-        folder.string(), "expected model.safetensors or model.safetensors.index.json in the folder{}",
-        is_pickled ? " (pytorch_model.bin is a pickle, which can run any code: save it as safetensors)" : "");
-  }
-  tensors.where = index.string();
-  const Json json = read_json_file(index.string());
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
-    throw BadCheckpoint(tensors.where, "expected a weight_map");
-  }
-  std::set<std::string> shards;
-  for (const auto& [name, shard] : json["weight_map"].items()) {
-    const bool is_name = shard.is_string() && fs::path(shard.get<std::string>()).filename() == shard.get<std::string>();
-    if (!is_name) throw BadCheckpoint(tensors.where, "tensor {}: expected the name of a file in this folder", name);
-    shards.insert(shard.get<std::string>());
-  }
-  for (const std::string& shard : shards) add_file(tensors, (folder / shard).string());
-  return tensors;  // the shards decide what there is: a weight_map may be older than they are
 }
 
 /// Gives tensors the names of the family's table. Early checkpoints of BERT call the weight and the bias of a LayerNorm
@@ -150,7 +101,17 @@ const std::pair<const std::string, StoredTensor>* stored_weight(const Family& fa
 
 /// A tensor of single elements, or of rows of whole blocks, as one matrix.
 MatrixView matrix_of(const StoredTensor& tensor, std::int64_t rows, std::int64_t cols) {
-  return {tensor.bytes.data(), *tensor.type, rows, cols, cols, 1, scales_of(tensor, rows, cols)};
+  return {tensor.bytes.data(),          *tensor.type, rows, cols, tensor.row_size > 0 ? tensor.row_size : cols, 1,
+          scales_of(tensor, rows, cols)};
+}
+
+/// A tensor whose headers do not say its shape, as rows of `cols` codes. What is not a multiple of the blocks of scales
+/// has smaller groups.
+StoredTensor in_rows_of(StoredTensor tensor, std::int64_t cols) {
+  const std::int64_t unit = block_size(*tensor.type).elements;
+  tensor.row_size = (cols + unit - 1) / unit * unit;
+  tensor.scales->block_cols = std::gcd(cols, tensor.scales->block_cols);
+  return tensor;
 }
 
 /// Whether a tensor has the values of a matrix or vector, in whatever type.
@@ -248,7 +209,7 @@ class Binder {
     if (it == tensors_.all.end()) return;
     used_.insert(stored);
     if (place.head) return copy_head(it->second, place, shapes, *params.front());
-    const StoredTensor& tensor = it->second;
+    StoredTensor tensor = it->second;
     for (const Param* param : params) {
       if (!param->present()) continue;
       if (!is_allowed(name_in_file(stored, tensor))) check_copy(tensor, name_in_file(stored, tensor), *param);
@@ -262,11 +223,16 @@ class Binder {
       upright.rule = &by_rows;
       return bind(upright);
     }
-    const PlaceShape shape = shape_of(place, config_, shapes);
-    if (tensor.shape != shape.stored) {
+    PlaceShape shape = shape_of(place, config_, shapes);
+    const bool knows_shape = tensor.n_elements == 0;
+    const std::int64_t even = (shape.rows * shape.cols + 1) / 2 * 2;
+    const bool fits = knows_shape ? tensor.shape == shape.stored : tensor.n_elements == even;
+    if (!fits) {
       throw BadCheckpoint(tensor.file, "tensor {}: expected shape {} ({}), got {}", name_in_file(stored, tensor),
                           shape_text(shape.stored), params.front()->name, shape_text(tensor.shape));
     }
+    if (!knows_shape) tensor = in_rows_of(tensor, shape.cols);
+    shape.row_size = tensor.row_size;
     const DType dtype = dtype_of(tensor, stored);
     if (shape.is_vector && is_quantized(dtype)) {
       throw Unsupported(tensor.file, "tensor {}: a vector in {} is not supported; F32, F16 and BF16 are", stored,
@@ -274,7 +240,8 @@ class Binder {
     }
     const std::byte* bytes = tensor.bytes.data();
     const bool alternates = place.rule->rows == Rows::alternating;
-    if (tensor.scales && place.rule->rows != Rows::stacked && !(alternates && tensor.scales->block_rows == 1)) {
+    const bool may_alternate = tensor.scales && tensor.scales->block_rows == 1 && !has_groups(dtype);
+    if (tensor.scales && place.rule->rows != Rows::stacked && !(alternates && may_alternate)) {
       throw Unsupported(tensor.file, "tensor {}: {} in rows that are interleaved is not supported", stored,
                         tensor.dtype);
     }
@@ -421,10 +388,15 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   narrow_doubles(tensors);
   ConfigReader reader(half.config, half.where, options.allowed_config_keys);
-  join_quantized(read_quantization(reader), tensors);
+  tensors.without_values = options.without_values;
+  const Quantization quantization = read_quantization(reader);
+  join_quantized(quantization, tensors);
   tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors), std::move(half.placeholders));
   result.unread = std::move(unread);
+  if (quantization.groups.rounds_activations) {
+    result.notes.emplace_back("activations are not rounded, although quantization_config says so (docs/quantizing.md)");
+  }
   if (half.wrapper != nullptr) result.wrapper = half.wrapper->model_type;
   result.config = half.config.dump(2) + "\n";
   result.asks_float32 = half.config.value("dtype", half.config.value("torch_dtype", Json())) == "float32";

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/hugging_face/group_weights.h"
 #include "kernels/kernels.h"
 
 namespace vitrine {
@@ -23,17 +24,13 @@ struct UnsupportedMethod {
 constexpr UnsupportedMethod kUnsupported[] = {
     {"aqlm", "codebooks whose vectors are added"},
     {"auto-round", "integers of 2 to 8 bits in the packing of GPTQ or AWQ"},
-    {"awq", "integers of 4 bits with zero points, in AWQ's packing"},
     {"bitnet", "ternary weights, and activations rounded to 8 bits"},
-    {"bitsandbytes", "NF4, FP4 or INT8 with scales of bitsandbytes, which may be quantized themselves"},
-    {"compressed-tensors", "its groups of layers, each with a packing and a type of its own"},
     {"eetq", "integers of 8 bits in the order of a GPU kernel"},
     {"fbgemm_fp8", "FP8 with activations that are clipped at a stored bound"},
     {"fouroversix", "E2M1 in blocks of 16 with two kinds of scales"},
     {"fp_quant", "MXFP4 or NVFP4 of weights that are multiplied by a Hadamard matrix"},
     {"gemma", "the packing of Gemma's own quantizer"},
     {"gguf", "a GGUF file, which is a MODEL of its own"},
-    {"gptq", "integers of 2 to 8 bits with zero points and an order of columns, in GPTQ's packing"},
     {"higgs", "vectors of a grid, of weights that are multiplied by a Hadamard matrix"},
     {"hqq", "integers of 1 to 8 bits with zero points in floats"},
     {"metal", "integers with scales and biases, in MLX's packing"},
@@ -48,14 +45,24 @@ constexpr UnsupportedMethod kUnsupported[] = {
     {"vptq", "codebooks of vectors"},
 };
 
-/// Throws Unsupported for a value of a key of quantization_config, unless the caller allows that key.
-void refuse(const ConfigReader& config, const std::string& what, std::string_view needs) {
-  if (config.is_allowed(kQuantization)) return;
-  throw Unsupported(
-      config.where(),
-      "{}.{}: not supported: it needs {}; give a folder with weights in BF16, FP8 (fp8) or MXFP4 (mxfp4), "
-      "or a GGUF file",
-      kQuantization, what, needs);
+struct GroupMethod {
+  std::string_view name;
+  Quantization::Method method;
+  GroupConfig (*read)(const ConfigReader& config, ConfigReader& own);
+  void (*join)(const GroupConfig& config, StoredTensors& tensors);
+};
+
+constexpr GroupMethod kGroupMethods[] = {
+    {"gptq", Quantization::Method::gptq, read_gptq, join_gptq},
+    {"awq", Quantization::Method::awq, read_awq, join_awq},
+    {"bitsandbytes", Quantization::Method::bitsandbytes, read_bitsandbytes, join_bitsandbytes},
+    {"compressed-tensors", Quantization::Method::compressed, read_compressed, join_compressed},
+};
+
+const GroupMethod* find_groups(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kGroupMethods), std::end(kGroupMethods),
+                                         [&](const GroupMethod& each) { return each.name == name; });
+  return found != std::end(kGroupMethods) ? found : nullptr;
 }
 
 std::string method_of(const ConfigReader& config, ConfigReader& own) {
@@ -69,14 +76,15 @@ std::string method_of(const ConfigReader& config, ConfigReader& own) {
 void read_fp8(const ConfigReader& config, ConfigReader& own, Quantization& q) {
   const auto expect = [&](const char* key, const char* value, std::string_view needs) {
     const std::string text = own.text_or(key, value);
-    if (text != value) refuse(config, std::string(key) + " " + text, needs);
+    if (text != value) refuse_quantization(config, std::string(key) + " " + text, needs);
   };
   expect("fmt", "e4m3", "another format of 8 bits");
   expect("activation_scheme", "dynamic", "activations that are rounded to FP8 with stored scales");
   expect("expert_dtype", "fp8", "experts in another type than the other weights");
   const std::string scales = own.text_or("scale_fmt", "float");
   q.scales_are_powers = scales == "ue8m0";
-  if (scales != "float" && !q.scales_are_powers) refuse(config, "scale_fmt " + scales, "scales in another format");
+  if (scales != "float" && !q.scales_are_powers)
+    refuse_quantization(config, "scale_fmt " + scales, "scales in another format");
   for (const char* key : {"modules_to_convert", "modules_to_not_convert", "ignored_layers"}) own.texts_or_empty(key);
   own.flag_or("dequantize", false);
   q.block_is_default = !own.contains("weight_block_size");
@@ -142,8 +150,9 @@ void join_fp8(const Quantization& q, Entry weight, StoredTensors& tensors) {
   auto& [name, tensor] = *weight;
   // transformers calls the one scale of an embedding weight_scale, and that of other weights weight_scale_inv.
   Entry scales = tensors.all.find(name + "_scale_inv");
-  const bool is_one = scales == tensors.all.end();
-  if (is_one) scales = tensors.all.find(name + "_scale");
+  const bool has_other_name = scales == tensors.all.end();
+  if (has_other_name) scales = tensors.all.find(name + "_scale");
+  const bool is_one = has_other_name && q.method == Quantization::Method::fp8;
   if (scales == tensors.all.end()) {
     throw BadCheckpoint(tensor.file, "tensor {}_scale_inv is missing: {} is {}", name_in_file(name, tensor),
                         name_in_file(name, tensor), tensor.dtype);
@@ -201,6 +210,15 @@ void join_mxfp4(Entry blocks, const std::string& name, StoredTensors& tensors) {
 
 }  // namespace
 
+void refuse_quantization(const ConfigReader& config, const std::string& what, std::string_view needs) {
+  if (config.is_allowed(kQuantization)) return;
+  throw Unsupported(
+      config.where(),
+      "{}.{}: not supported: it needs {}; give a folder with weights in BF16, or quantized by fp8, mxfp4, "
+      "gptq, awq, bitsandbytes or compressed-tensors, or a GGUF file",
+      kQuantization, what, needs);
+}
+
 Quantization read_quantization(ConfigReader& config) {
   Quantization q;
   auto own = config.object(kQuantization);
@@ -215,18 +233,29 @@ Quantization read_quantization(ConfigReader& config) {
     own->texts_or_empty("modules_to_not_convert");
     own->flag_or("dequantize", false);
     own->finish();
+  } else if (const GroupMethod* const groups = find_groups(method); groups != nullptr) {
+    q.method = groups->method;
+    q.groups = groups->read(config, *own);
+    own->finish();
   } else {
     const auto* const known = std::find_if(std::begin(kUnsupported), std::end(kUnsupported),
                                            [&](const UnsupportedMethod& each) { return each.name == method; });
-    refuse(config, "quant_method " + method, known != std::end(kUnsupported) ? known->needs : "a method of its own");
+    refuse_quantization(config, "quant_method " + method,
+                        known != std::end(kUnsupported) ? known->needs : "a method of its own");
   }
   return q;
 }
 
 void join_quantized(const Quantization& quantization, StoredTensors& tensors) {
   if (quantization.method == Quantization::Method::none) return;
+  for (const GroupMethod& each : kGroupMethods) {
+    if (each.method == quantization.method) each.join(quantization.groups, tensors);
+  }
   std::vector<std::string> names;
-  const bool is_fp8 = quantization.method == Quantization::Method::fp8;
+  const bool is_mxfp4 = quantization.method == Quantization::Method::mxfp4;
+  const bool is_fp8 =
+      quantization.method == Quantization::Method::fp8 || quantization.method == Quantization::Method::compressed;
+  if (!is_fp8 && !is_mxfp4) return;
   constexpr std::string_view kBlocks = "_blocks";
   for (const auto& [name, tensor] : tensors.all) {
     if (is_fp8 ? tensor.dtype == "F8_E4M3" : name.ends_with(kBlocks)) names.push_back(name);
@@ -243,7 +272,9 @@ void join_quantized(const Quantization& quantization, StoredTensors& tensors) {
 
 namespace {
 
-std::int64_t scale_size(const StoredTensor& tensor) { return is_blocks(*tensor.type) ? 1 : sizeof(float); }
+std::int64_t scale_size(const StoredTensor& tensor) {
+  return is_blocks(*tensor.type) && !has_groups(*tensor.type) ? 1 : sizeof(float);
+}
 
 }  // namespace
 
@@ -251,7 +282,7 @@ BlockScales scales_of(const StoredTensor& tensor, std::int64_t rows, std::int64_
   if (!tensor.scales) return {};
   const StoredScales& s = *tensor.scales;
   const std::int64_t n = blocks_in(rows, s.block_rows), m = blocks_in(cols, s.block_cols);
-  return {s.data + matrix * n * m * scale_size(tensor), s.block_rows, s.block_cols, m, 1};
+  return {s.data + matrix * n * m * scale_size(tensor), s.block_rows, s.block_cols, m, 1, 0, 0, s.groups};
 }
 
 BlockScales scales_of_param(const StoredTensor& tensor, const TensorPlace& place, const PlaceShape& shape,

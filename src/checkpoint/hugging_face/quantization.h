@@ -2,6 +2,7 @@
 //
 //   fp8     NAME in E4M3, NAME_scale_inv with a factor for each block of rows and columns, for each row or for all
 //   mxfp4   NAME_blocks with bytes of two elements `[…, rows, columns / 32, 16]`, NAME_scales with exponents
+//   gptq, awq, bitsandbytes, compressed-tensors   hugging_face/group_weights.h
 //
 // Source: huggingface/transformers, integrations/finegrained_fp8.py and integrations/mxfp4.py.
 #pragma once
@@ -12,12 +13,13 @@
 
 #include "checkpoint/bind_tensors.h"
 #include "checkpoint/hugging_face/config_reader.h"
+#include "checkpoint/hugging_face/group_config.h"
 #include "checkpoint/tensor_rules.h"
 
 namespace vitrine {
 
 struct Quantization {
-  enum class Method : std::uint8_t { none, fp8, mxfp4 };
+  enum class Method : std::uint8_t { none, fp8, mxfp4, gptq, awq, bitsandbytes, compressed };
   struct Block {
     std::int64_t rows, cols;
   };
@@ -26,6 +28,7 @@ struct Quantization {
   std::optional<Block> block;      ///< Of fp8; none: a scale for each row, or one.
   bool block_is_default = false;   ///< The config does not say, and scales may be those of rows.
   bool scales_are_powers = false;  ///< Scales in bytes are exponents.
+  GroupConfig groups{};            ///< Of the methods whose codes are in groups.
 };
 
 /// Reads quantization_config. Throws BadCheckpoint, Unsupported for another method, by its name.
