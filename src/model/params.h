@@ -65,6 +65,7 @@ struct ModelParams : StackParams {
   StackParams encoder;      ///< If the config has an encoder.
   LinearParams pooler;      ///< `[d_model, d_model]`, if the config has a pooler.
   LinearParams nsp_head;    ///< `[2, d_model]`, if it predicts the next sentence.
+  TaskHeadParams task;      ///< If the config has such a head.
   LinearParams head_dense;  ///< `[d_model, d_model]`, if the head has a transform.
   NormParams head_norm;
   LinearParams head_proj;  ///< `[head_width, d_model]`, if the head has a width of its own.

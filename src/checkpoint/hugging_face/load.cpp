@@ -225,11 +225,17 @@ class Binder {
     for (const auto& [name, tensor] : tensors_.all) {
       const std::string& in_file = name_in_file(name, tensor);
       if (used_.contains(name) || is_buffer(name) || is_allowed(in_file)) continue;
+      if (is_of_other_class(name)) {
+        left_out_ += (left_out_.empty() ? "" : ", ") + in_file;
+        continue;
+      }
       throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor ignores it)", in_file);
     }
   }
 
   std::string_view prefix() const { return prefix_; }
+  /// The names of tensors that another class of the family has, and this one does not use.
+  const std::string& left_out() const { return left_out_; }
 
  private:
   void bind(const TensorPlace& place) {
@@ -366,6 +372,12 @@ class Binder {
                        [&](std::string_view ending) { return name.ends_with(ending); });
   }
 
+  bool is_of_other_class(std::string_view name) const {
+    const std::string_view module = name.substr(0, name.rfind('.'));
+    return std::any_of(family_.unused.begin(), family_.unused.end(),
+                       [&](std::string_view unused) { return module == with_prefix(unused, prefix_); });
+  }
+
   /// Whether the caller names the tensor, or its beginning followed by `*`.
   bool is_allowed(std::string_view name) const {
     return std::any_of(tensors_.allowed.begin(), tensors_.allowed.end(), [&](std::string_view allowed) {
@@ -380,6 +392,7 @@ class Binder {
   std::map<const Param*, std::vector<std::byte>> heads_;  // the parts that are copied so far
   std::set<std::string> used_;                            // stored names of this model
   std::string_view prefix_;
+  std::string left_out_;
 };
 
 }  // namespace
@@ -404,6 +417,10 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
   ModelParams params;
   Binder binder(family, config, tensors, params);
   binder.bind();
+  if (!binder.left_out().empty()) {
+    result.notes.push_back("left out, as " + std::string(family.task->ending) +
+                           " does not use them: " + binder.left_out());
+  }
   result.table = std::make_shared<const Family>(family);
   result.prefix = binder.prefix();
   result.family = family.model_type;
@@ -416,7 +433,7 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
 Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
                              const LoadOptions& options) {
   TextHalf half = text_half(config, where, options.allowed_config_keys);
-  const Family& family = family_of(half.config, half.where);
+  const Family family = family_of(half.config, half.where);
   ModelConfig model = read_model_config(family, half.config, half.where, options.allowed_config_keys);
   std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   narrow_doubles(tensors);
@@ -441,7 +458,7 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
   const TextHalf half = text_half(json, config_path.string(), options.allowed_config_keys);
-  const Family& family = family_of(half.config, half.where);
+  const Family family = family_of(half.config, half.where);
   read_model_config(family, half.config, half.where, options.allowed_config_keys);  // its errors come first
   Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);
   const std::string inside = result.wrapper.empty() ? "" : " in " + result.wrapper;
