@@ -21,6 +21,7 @@
 #include "model/sublayers.h"
 #include "model/task_head.h"
 #include "ops/embed.h"
+#include "ops/position_scores.h"
 #include "ops/relative_bias.h"
 
 namespace vitrine {
@@ -263,6 +264,7 @@ struct StackConfig {
   std::int64_t max_seq_len = 0;
   EmbeddingConfig embedding;
   std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
+  std::optional<PositionTableConfig> position_table{};  ///< Of the position terms of attention, in all layers.
   std::optional<PerLayerInputConfig> per_layer{};   ///< What sublayers of the kind PerLayerConfig read.
   std::optional<AltUpConfig> altup{};               ///< The stream is several streams.
   std::vector<BlockConfig> blocks;
@@ -290,6 +292,7 @@ void for_each_field(C& c, Visit&& visit) {
         c.max_seq_len);
   visit(Field{"", "from ids to vectors"}, c.embedding);
   visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
+  visit(Field{"position_table", "of scores by relative position", {}, false}, c.position_table);
   visit(Field{"per_layer", "the inputs of per-layer embeddings", {}, false}, c.per_layer);
   visit(Field{"altup", "several residual streams (AltUp)", {}, false}, c.altup);
   visit(Field{"blocks", "layers with a residual stream"}, c.blocks);

@@ -55,6 +55,8 @@ struct StackParams {
   LinearParams per_layer_proj;  ///< `[n_layers · p, d_model]`
   NormParams per_layer_norm;    ///< `[p]`
   Param rel_bias;               ///< `[n_buckets, n_heads]`, if there is a relative bias.
+  Param rel_embed;              ///< `[2 · span, d_model]`, if there is a table of relative positions.
+  NormParams rel_norm;
   StreamsParams streams;        ///< With AltUp.
   std::vector<BlockParams> blocks;
   std::vector<LayerKinds::Params> layers;

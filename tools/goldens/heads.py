@@ -42,6 +42,10 @@ def models() -> dict[str, PreTrainedModel]:
     gte = t.GteConfig(**SIZES, pad_token_id=0, **THREE)
     electra = lambda **more: t.ElectraConfig(**SIZES, embedding_size=12, type_vocab_size=2, **more)
     albert = lambda **more: t.AlbertConfig(**(SIZES | {"num_hidden_layers": 5}), embedding_size=12, type_vocab_size=2, **more)
+    deberta = lambda **more: t.DebertaV2Config(**(SIZES | {
+        "relative_attention": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
+        "pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "max_relative_positions": -1,
+    } | more))  # fmt: skip
     gemma = t.Gemma3TextConfig(
         **(DECODER | {"num_hidden_layers": 4}), head_dim=8, sliding_window=6, use_bidirectional_attention=True,
         layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"], **THREE,
@@ -78,6 +82,10 @@ def models() -> dict[str, PreTrainedModel]:
         "albert_classes": t.AlbertForSequenceClassification(albert(num_hidden_groups=2, **THREE)),
         "albert_tags": t.AlbertForTokenClassification(albert(**THREE)),
         "albert_answers": t.AlbertForQuestionAnswering(albert()),
+        "deberta_v2_words": t.DebertaV2ForMaskedLM(deberta(pos_att_type=["c2p"], share_att_key=False)),
+        "deberta_v2_classes": t.DebertaV2ForSequenceClassification(deberta(**THREE)),
+        "deberta_v2_tags": t.DebertaV2ForTokenClassification(deberta(share_att_key=False, position_buckets=-1, norm_rel_ebd="none", max_relative_positions=7, **THREE)),
+        "deberta_v2_answers": t.DebertaV2ForQuestionAnswering(deberta(pos_att_type=["p2c"], position_biased_input=True, type_vocab_size=2)),
         "gemma3_both_ways": t.Gemma3TextForSequenceClassification(gemma),
         "qwen3_reward": t.Qwen3ForSequenceClassification(qwen(num_labels=1)),
         "qwen3_tags": t.Qwen3ForTokenClassification(qwen(num_labels=4)),
