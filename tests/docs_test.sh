@@ -56,7 +56,7 @@ if grep -q 'gpt2/' "$source/$page"; then
 fi
 
 if grep -q 'sentiment/' "$source/$page"; then
-  words='{"model":{"type":"WordLevel","unk_token":"?","vocab":{"?":3,"[C]":1,"[S]":2}},"pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":{"type":"BertProcessing","sep":["[S]",2],"cls":["[C]",1]}}'
+  words='{"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4}},"pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":{"type":"BertProcessing","sep":["[SEP]",2],"cls":["[CLS]",1]}}'
   for name in sentiment/bert_classes reranker/distilbert_classes; do
     cp -r "$source/tests/goldens/heads/${name#*/}" "${name%/*}" && echo "$words" >"${name%/*}/tokenizer.json" || exit 1
   done

@@ -344,9 +344,7 @@ void validate(const ModelConfig& config, std::string_view where) {
   if (config.head.transform) check_norm(where, "the head's norm", config.head.transform->norm);
   if (config.task) {
     if (config.encoder || config.has_head) throw Unsupported(where, "a task next to a decoder or a head of tokens");
-    check_size(where, "labels", config.task->n_labels());
-    if (config.task->dense) check_size(where, "the head's dense layer", *config.task->dense);
-    if (config.task->norm) check_norm(where, "the head's norm", *config.task->norm);
+    check(where, *config.task);
   }
   check_number(where, "scale of the logits", config.head.scale);
   if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);

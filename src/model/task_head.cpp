@@ -1,6 +1,7 @@
 #include "model/task_head.h"
 
 #include "base/error.h"
+#include "model/checks.h"
 #include "ops/pool.h"
 #include "pass/sites.h"
 
@@ -18,6 +19,12 @@ std::int64_t last_row(const TaskHead& c, const Segment& s, std::span<const std::
 }
 
 }  // namespace
+
+void check(std::string_view where, const TaskHead& c) {
+  check_size(where, "labels", c.n_labels());
+  if (c.dense) check_size(where, "the head's dense layer", *c.dense);
+  check_norm(where, "the head's norm", c.norm);
+}
 
 std::vector<std::int64_t> task_rows(const Pass& p, const TaskHead& c, std::span<const std::int32_t> ids) {
   std::vector<std::int64_t> rows;

@@ -75,6 +75,9 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"problem", "how many labels a text has", {}, false}, c.problem);
 }
 
+/// Throws BadInput for sizes that are out of range.
+void check(std::string_view where, const TaskHead& c);
+
 /// How outputs become scores.
 enum class ScoreFunction : std::uint8_t { none, sigmoid, softmax };
 

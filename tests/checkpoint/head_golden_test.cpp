@@ -128,7 +128,7 @@ TEST_P(HeadGolden, GradientsEqualPyTorch) {
       const Tensor gradient = gradients.of(param);
       ours[own] = {gradient.shape, {gradient.data, gradient.data + gradient.count()}};
     });
-    const Distance d = distance(ours, reference, 1e-5, 1e-7);
+    const Distance d = distance(ours, reference, 1e-5, 3e-7);  // the gradients of biases of keys are 0
     EXPECT_LE(d.worst, 1) << d.name;
   }
 }

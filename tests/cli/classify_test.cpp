@@ -13,13 +13,13 @@
 namespace vitrine::test {
 namespace {
 
-/// Letters a to z as ids 5 to 30, [C] a [S] b [S] with [C] 1 and [S] 2.
+/// Words of one letter, a to z, as ids 5 to 30, [CLS] a [SEP] b [SEP] with [CLS] 1 and [SEP] 2.
 std::string letters() {
-  Json vocab = {{"[P]", 0}, {"[C]", 1}, {"[S]", 2}, {"?", 3}};
+  Json vocab = {{"[PAD]", 0}, {"[CLS]", 1}, {"[SEP]", 2}, {"[UNK]", 3}, {"[MASK]", 4}};
   for (int i = 0; i < 26; ++i) vocab[std::string(1, static_cast<char>('a' + i))] = 5 + i;
-  return Json({{"model", {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocab}}},
-               {"pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "."}}}, {"behavior", "Isolated"}}},
-               {"post_processor", {{"type", "BertProcessing"}, {"sep", {"[S]", 2}}, {"cls", {"[C]", 1}}}}})
+  return Json({{"model", {{"type", "WordLevel"}, {"unk_token", "[UNK]"}, {"vocab", vocab}}},
+               {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+               {"post_processor", {{"type", "BertProcessing"}, {"sep", {"[SEP]", 2}}, {"cls", {"[CLS]", 1}}}}})
       .dump();
 }
 
@@ -28,7 +28,8 @@ class Classify : public testing::Test {
   /// A golden with the tokenizer, and the keys of `more` in its config.
   std::string model(const std::string& golden, const Json& more = Json::object()) const {
     const std::string path = folder_ / golden;
-    std::filesystem::copy(goldens() + "/heads/" + golden, path, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy(goldens() + "/heads/" + golden, path,
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
     write_file(path + "/tokenizer.json", letters());
     Json config = Json::parse(read_file(path + "/config.json"));
     config.update(more);
@@ -70,21 +71,22 @@ TEST_F(Classify, ScoresAreThoseOfTheProblem) {
   const Json raw = json_of({"classify", several, "--ids", "7", "--raw", "--top", "1"});
   EXPECT_EQ(raw["scores"].size(), 1U);
   EXPECT_EQ(raw["score"], raw["logits"][static_cast<std::size_t>(best)]);
-  expect_error({"classify", model("bert_classes", {{"problem_type", "other"}}), "--ids", "7"}, {"problem_type", "other"});
+  expect_error({"classify", model("bert_classes", {{"problem_type", "other"}}), "--ids", "7"},
+               {"problem_type", "other"});
 }
 
 TEST_F(Classify, LinesAreWhatTextsAreAlone) {
   const std::string folder = model("modernbert_mean");
   const std::string answers = output_of({"classify", folder, "--lines", "--json"},
-                                        {.input = "\"abc\"\n[\"ab\",\"xyz\"]\n{\"text\":\"q\"}\n[1,5,2]\n"
-                                                  "{\"text\":\"ab\",\"text_pair\":\"xyz\"}\n"});
+                                        {.input = "\"a b c\"\n[\"a b\",\"x y z\"]\n{\"text\":\"q\"}\n[1,5,2]\n"
+                                                  "{\"text\":\"a b\",\"text_pair\":\"x y z\"}\n"});
   std::vector<Json> lines;
   for (std::size_t at = 0; at < answers.size(); at = answers.find('\n', at) + 1) {
     lines.push_back(Json::parse(answers.substr(at, answers.find('\n', at) - at)));
   }
   ASSERT_EQ(lines.size(), 5U);
-  EXPECT_EQ(lines[0], json_of({"classify", folder, "abc"}));
-  EXPECT_EQ(lines[1], json_of({"classify", folder, "ab", "--pair", "xyz"}));
+  EXPECT_EQ(lines[0], json_of({"classify", folder, "a b c"}));
+  EXPECT_EQ(lines[1], json_of({"classify", folder, "a b", "--pair", "x y z"}));
   EXPECT_EQ(lines[2], json_of({"classify", folder, "q"}));
   EXPECT_EQ(lines[3], json_of({"classify", folder, "a"}));
   EXPECT_EQ(lines[4], lines[1]);
@@ -92,11 +94,21 @@ TEST_F(Classify, LinesAreWhatTextsAreAlone) {
 }
 
 TEST_F(Classify, LongTextsAreCutOrRefused) {
+  const auto words = [](int n) {
+    std::string text = "a";
+    for (int i = 1; i < n; ++i) text += " a";
+    return text;
+  };
   const std::string folder = model("bert_classes");
-  const std::string text(100, 'a'), cut(46, 'a');  // and [C], [S] of 48
-  EXPECT_EQ(json_of({"classify", folder, text}), json_of({"classify", folder, cut}));
-  EXPECT_EQ(json_of({"classify", folder, std::string(60, 'a'), "--pair", "bcd"}),
-            json_of({"classify", folder, std::string(42, 'a'), "--pair", "bcd"}));
+  const std::string text = words(100), cut = words(46);  // and [CLS], [SEP] of 48
+  const auto cut_of = [&](Arguments arguments) {
+    arguments.insert(arguments.begin(), {"classify", folder, "--json"});
+    const Outcome o = run_program(arguments);
+    EXPECT_EQ(o.err, "vitrine: 1 of the texts were cut to 48 tokens\n");
+    return Json::parse(o.out);
+  };
+  EXPECT_EQ(cut_of({text}), json_of({"classify", folder, cut}));
+  EXPECT_EQ(cut_of({words(60), "--pair", "b c d"}), json_of({"classify", folder, words(42), "--pair", "b c d"}));
   expect_error({"classify", folder, text, "--no-truncate"}, {"48", "102"});
   expect_error({"classify", folder, text, "--pair", "b", "--no-truncate"}, {"48", "104"});
 }
@@ -105,7 +117,7 @@ TEST_F(Classify, OtherModelsAreRefused) {
   expect_error({"classify", (goldens() + "/masked/bert"), "--ids", "5"}, {"no classifier"});
   expect_error({"classify", model("bert_tags"), "--ids", "5"}, {"no classifier"});
   expect_error({"generate", model("qwen3_reward"), "--ids", "5"}, {"no head"});
-  expect_error({"classify", model("bert_classes"), "a", "--ids", "5"}, {"TEXT"});
+  expect_usage_error({"classify", model("bert_classes"), "a", "--ids", "5"});
   const std::string folder = model("bert_tags");
   expect_error({"classify", folder, "a"}, {"no classifier"});
   expect_error({"classify", model("bert_classes", {{"architectures", {"BertForNextSentencePrediction"}}}), "a"},
@@ -123,8 +135,8 @@ TEST_F(Classify, WhatTheClassDoesNotUseIsLeftOut) {
     if (name.starts_with("cls.predictions.transform")) stored[name] = value;
   }
   write_tensors(folder + "/model.safetensors", stored);
-  EXPECT_EQ(json_of({"trace", folder, "--ids", "5", "--sites", "head.hook_out", "--out", folder_ / "t"})["values"], 1);
-  EXPECT_THAT(output_of({"info", folder}), testing::HasSubstr("cls.predictions.transform.dense.weight"));
+  json_of({"trace", folder, "--ids", "5", "--sites", "head.hook_out", "--out", folder_ / "t"});
+  EXPECT_EQ(json_of({"info", folder})["unread"][1]["what"], "cls.predictions.transform.dense");
   stored["other.weight"] = stored.begin()->second;
   write_tensors(folder + "/model.safetensors", stored);
   expect_error({"info", folder}, {"other.weight"});
@@ -144,26 +156,28 @@ TEST_F(Classify, TraceGivesGradientsOfALabel) {
 
 TEST_F(Classify, RerankOrdersByThePairsScores) {
   const std::string folder = model("distilbert_classes");
-  const Json found = json_of({"rerank", folder, "q", "abc", "x", "wxyz"});
+  const Json found = json_of({"rerank", folder, "q", "a b c", "x", "w x y z"});
   ASSERT_EQ(found["results"].size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     const Json& result = found["results"][i];
-    const std::string document = std::vector<std::string>{"abc", "x", "wxyz"}[result["index"].get<std::size_t>()];
+    const std::string document = std::vector<std::string>{"a b c", "x", "w x y z"}[result["index"].get<std::size_t>()];
     const Json alone = json_of({"classify", folder, "q", "--pair", document});
     EXPECT_EQ(result["logits"], alone["logits"]);
     EXPECT_EQ(result["score"], alone["score"]) << "sigmoid, as for one label";
-    if (i > 0) EXPECT_LE(result["score"], found["results"][i - 1]["score"]);
+    if (i > 0) {
+      EXPECT_LE(result["score"], found["results"][i - 1]["score"]);
+    }
   }
-  write_file(folder_ / "documents", "abc\nx\nwxyz");
+  write_file(folder_ / "documents", "a b c\nx\nw x y z");
   EXPECT_EQ(json_of({"rerank", folder, "q", "--documents", folder_ / "documents"}), found);
   EXPECT_EQ(Json::parse(output_of({"rerank", folder, "--lines", "--json"},
-                                  {.input = R"({"query":"q","documents":["abc","x","wxyz"]})"
+                                  {.input = R"({"query":"q","documents":["a b c","x","w x y z"]})"
                                             "\n"})),
             found);
-  EXPECT_EQ(json_of({"rerank", folder, "q", "abc", "x", "--top", "1"})["results"].size(), 1U);
+  EXPECT_EQ(json_of({"rerank", folder, "q", "a b c", "x", "--top", "1"})["results"].size(), 1U);
   const std::string identity =
       model("distilbert_classes", {{"sentence_transformers", {{"activation_fn", "torch.nn.modules.linear.Identity"}}}});
-  const Json best = json_of({"rerank", identity, "q", "abc", "x", "wxyz"})["results"][0];
+  const Json best = json_of({"rerank", identity, "q", "a b c", "x", "w x y z"})["results"][0];
   EXPECT_EQ(best["score"], best["logits"][0]);
   expect_error({"rerank", model("distilbert_classes", {{"sbert_ce_default_activation_function", "a.B"}}), "q", "a"},
                {"a.B", "not supported"});
@@ -175,17 +189,17 @@ TEST_F(Classify, RerankBySimilarityUsesTheFoldersPrompts) {
   std::filesystem::copy((goldens() + "/masked/bert"), folder);
   write_file(folder + "/tokenizer.json", letters());
   write_file(folder + "/config_sentence_transformers.json",
-             R"({"prompts": {"query": "xy", "document": "z"}, "similarity_fn_name": "dot"})");
+             R"({"prompts": {"query": "x y ", "document": "z "}, "similarity_fn_name": "dot"})");
   const auto vector_of = [&](const std::string& text) {
     return json_of({"encode", folder, text})["embedding"].get<std::vector<double>>();
   };
-  const std::vector<double> query = vector_of("xyab"), document = vector_of("zcd");
+  const std::vector<double> query = vector_of("x y a b"), document = vector_of("z c d");
   double dot = 0;
   for (std::size_t i = 0; i < query.size(); ++i) dot += query[i] * document[i];
-  const Json result = json_of({"rerank", folder, "ab", "cd"})["results"][0];
+  const Json result = json_of({"rerank", folder, "a b", "c d"})["results"][0];
   EXPECT_NEAR(result["score"].get<double>(), dot, 1e-6);
   write_file(folder + "/config_sentence_transformers.json", R"({"similarity_fn_name": "other"})");
-  expect_error({"rerank", folder, "ab", "cd"}, {"similarity_fn_name", "other"});
+  expect_error({"rerank", folder, "a b", "c d"}, {"similarity_fn_name", "other"});
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ SIZES = {
 }
 THREE = {"num_labels": 3}
 DISTIL_SIZES = {"vocab_size": 53, "dim": 24, "n_layers": 2, "n_heads": 3, "hidden_dim": 40, "max_position_embeddings": 48}
-DECODER = SIZES | {"num_key_value_heads": 1, "pad_token_id": 4, "bos_token_id": 1, "eos_token_id": 2}
+DECODER = SIZES | {"num_key_value_heads": 1, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def models() -> dict[str, PreTrainedModel]:
@@ -87,7 +87,7 @@ def models() -> dict[str, PreTrainedModel]:
         "deberta_v2_tags": t.DebertaV2ForTokenClassification(deberta(share_att_key=False, position_buckets=-1, norm_rel_ebd="none", max_relative_positions=7, **THREE)),
         "deberta_v2_answers": t.DebertaV2ForQuestionAnswering(deberta(pos_att_type=["p2c"], position_biased_input=True, type_vocab_size=2)),
         "gemma3_both_ways": t.Gemma3TextForSequenceClassification(gemma),
-        "qwen3_reward": t.Qwen3ForSequenceClassification(qwen(num_labels=1)),
+        "qwen3_reward": t.Qwen3ForSequenceClassification(qwen(num_labels=1, pad_token_id=4)),
         "qwen3_tags": t.Qwen3ForTokenClassification(qwen(num_labels=4)),
         "qwen3_answers": t.Qwen3ForQuestionAnswering(qwen()),
     }  # fmt: skip
@@ -119,7 +119,7 @@ def gradients_of(model: PreTrainedModel, ids: torch.Tensor) -> dict[str, torch.T
 
 
 def main() -> None:
-    # Id 4, which is padding for some, ends the second text.
+    # Id 4, which is padding for qwen3_reward, ends the second text.
     texts = [[7], [5 + (7 * i * i + 3 * i) % 40 for i in range(20)] + [4]]
     for name, model in models().items():
         set_weights(model, seed=17, spread=0.25)

@@ -226,7 +226,7 @@ class Binder {
       const std::string& in_file = name_in_file(name, tensor);
       if (used_.contains(name) || is_buffer(name) || is_allowed(in_file)) continue;
       if (is_of_other_class(name)) {
-        left_out_ += (left_out_.empty() ? "" : ", ") + in_file;
+        leave_out(in_file, tensor);
         continue;
       }
       throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor ignores it)", in_file);
@@ -234,8 +234,8 @@ class Binder {
   }
 
   std::string_view prefix() const { return prefix_; }
-  /// The names of tensors that another class of the family has, and this one does not use.
-  const std::string& left_out() const { return left_out_; }
+  /// The modules that another class of the family has, and this one does not use.
+  const std::vector<UnreadTensors>& left_out() const { return left_out_; }
 
  private:
   void bind(const TensorPlace& place) {
@@ -378,6 +378,14 @@ class Binder {
                        [&](std::string_view unused) { return module == with_prefix(unused, prefix_); });
   }
 
+  /// The tensors of a module follow each other.
+  void leave_out(const std::string& name, const StoredTensor& tensor) {
+    const std::string module = name.substr(0, name.rfind('.'));
+    if (left_out_.empty() || left_out_.back().what != module) left_out_.push_back({module});
+    ++left_out_.back().count;
+    left_out_.back().bytes += std::ssize(tensor.bytes);
+  }
+
   /// Whether the caller names the tensor, or its beginning followed by `*`.
   bool is_allowed(std::string_view name) const {
     return std::any_of(tensors_.allowed.begin(), tensors_.allowed.end(), [&](std::string_view allowed) {
@@ -392,7 +400,7 @@ class Binder {
   std::map<const Param*, std::vector<std::byte>> heads_;  // the parts that are copied so far
   std::set<std::string> used_;                            // stored names of this model
   std::string_view prefix_;
-  std::string left_out_;
+  std::vector<UnreadTensors> left_out_;
 };
 
 }  // namespace
@@ -417,10 +425,7 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
   ModelParams params;
   Binder binder(family, config, tensors, params);
   binder.bind();
-  if (!binder.left_out().empty()) {
-    result.notes.push_back("left out, as " + std::string(family.task->ending) +
-                           " does not use them: " + binder.left_out());
-  }
+  result.unread = binder.left_out();
   result.table = std::make_shared<const Family>(family);
   result.prefix = binder.prefix();
   result.family = family.model_type;
@@ -435,13 +440,13 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   TextHalf half = text_half(config, where, options.allowed_config_keys);
   const Family family = family_of(half.config, half.where);
   ModelConfig model = read_model_config(family, half.config, half.where, options.allowed_config_keys);
-  std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
+  const std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   narrow_doubles(tensors);
   ConfigReader reader(half.config, half.where, options.allowed_config_keys);
   join_quantized(read_quantization(reader), tensors);
   tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors), std::move(half.placeholders));
-  result.unread = std::move(unread);
+  result.unread.insert(result.unread.end(), unread.begin(), unread.end());
   if (half.wrapper != nullptr) result.wrapper = half.wrapper->model_type;
   result.config = half.config.dump(2) + "\n";
   result.asks_float32 = half.config.value("dtype", half.config.value("torch_dtype", Json())) == "float32";
