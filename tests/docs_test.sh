@@ -55,6 +55,13 @@ if grep -q 'gpt2/' "$source/$page"; then
     exit 1
 fi
 
+if grep -q 'sentiment/' "$source/$page"; then
+  words='{"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4}},"pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":{"type":"BertProcessing","sep":["[SEP]",2],"cls":["[CLS]",1]}}'
+  for name in sentiment/bert_classes reranker/distilbert_classes; do
+    cp -r "$source/tests/goldens/heads/${name#*/}" "${name%/*}" && echo "$words" >"${name%/*}/tokenizer.json" || exit 1
+  done
+fi
+
 if grep -q 't5/' "$source/$page"; then
   vitrine init t5-small t5 --set d_model=16 --set n_layers=1 --set n_heads=2 --set head_dim=8 --set d_ff=32 \
     --set vocab_size=100 --seed 1 >/dev/null || exit 1

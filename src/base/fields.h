@@ -8,8 +8,8 @@
 //   }
 //
 // A field that has no meaning, given those before it, is not visited.
-// A member is a number, a flag, an enum with words(), a list of floats, an optional of these, or a config, a list, an
-// optional or a variant of configs, whose alternatives have a kName.
+// A member is a number, a flag, an enum with words(), a list of floats or of texts, an optional of these, or a config,
+// a list, an optional or a variant of configs, whose alternatives have a kName.
 #pragma once
 
 #include <concepts>
@@ -62,7 +62,7 @@ constexpr bool kIsVariant<std::variant<T...>> = true;
 template <class T>
 constexpr bool kIsConfigs = false;
 template <class T>
-constexpr bool kIsConfigs<std::vector<T>> = !std::is_arithmetic_v<T>;
+constexpr bool kIsConfigs<std::vector<T>> = !std::is_arithmetic_v<T> && !std::is_same_v<T, std::string>;
 
 /// The value of a field in words: `none` for an absent one, the kind of a variant.
 template <class T>
@@ -77,7 +77,7 @@ std::string text_of(const T& value) {
     return std::visit([](const auto& kind) { return text_of(kind); }, value);
   } else if constexpr (std::is_same_v<T, std::monostate>) {
     return "none";
-  } else if constexpr (std::is_same_v<T, std::vector<float>>) {
+  } else if constexpr (std::is_same_v<T, std::vector<float>> || std::is_same_v<T, std::vector<std::string>>) {
     return fmt::format("{}", fmt::join(value, ", "));
   } else if constexpr (requires { T::kName; }) {
     return std::string(T::kName);

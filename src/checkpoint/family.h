@@ -22,7 +22,7 @@ namespace vitrine {
 enum class Rows : std::uint8_t { stacked, by_kv_head, by_head, by_quarter, alternating };
 
 /// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
-/// and to NAME.bias. In the names `{l}` is the layer, `{e}` the expert, `{s}` the map of a stream (AltUpConfig), from
+/// and to NAME.bias. In the names `{l}` is the layer, `{g}` its number among those with parameters of their own, `{e}` the expert, `{s}` the map of a stream (AltUpConfig), from
 /// 0, and `{p}` the prefix of the file's tensors. Several parameters share the rows of the tensor, in this order. Those
 /// that are interleaved head by head are copied when the checkpoint is loaded, as are columns that alternate; all
 /// others are views into the file. With `{e}` or `{s}` in `ours` alone, the tensor holds all experts or streams as
@@ -40,6 +40,16 @@ struct TensorRule {
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
   bool is_convolution = false;  ///< A matrix that is stored as `[rows, 1, cols]`.
   bool is_4d = false;           ///< A vector that is stored as `[1, 1, n, 1]`.
+};
+
+/// A class of a family that does not predict tokens (model/task_head.h).
+struct TaskClass {
+  std::string_view ending;          ///< Of its name: ForSequenceClassification.
+  TaskHead head{};                  ///< Without labels, which the config has.
+  std::vector<TensorRule> tensors;  ///< Of head.dense, head.ln and head.out.
+  bool has_dense = false;           ///< A dense layer as wide as the stream.
+  /// What else the config decides; null: nothing.
+  std::function<void(ConfigReader&, const ModelConfig&, TaskHead&)> read{};
 };
 
 /// Where transformers has experts in memory, whose parameters adapters of PEFT name (target_parameters): in one tensor
@@ -79,7 +89,11 @@ struct Family {
   /// output_router_logits.
   std::optional<double> balance_loss{};
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
-  std::vector<Key> keys;                  ///< For --set d_model=64 and the like.
+  std::vector<TaskClass> tasks{};         ///< The other classes of the family.
+  std::optional<TaskClass> task{};        ///< The one of them that a config names.
+  /// With a task: names, without endings, of tensors of other classes, which a file may have and the task does not use.
+  std::vector<std::string_view> unused{};
+  std::vector<Key> keys;  ///< For --set d_model=64 and the like.
 
   /// config.json's key for one of our names; other words are returned unchanged.
   std::string key_of(std::string_view word) const;

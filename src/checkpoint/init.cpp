@@ -50,7 +50,7 @@ class NewFolder {
 
 std::int64_t init_checkpoint(const Json& config, const std::string& where, const std::string& folder, DType dtype,
                              std::uint64_t seed, ThreadPool& pool, const ReportProgress& report) {
-  const Family& family = family_of(config, where);
+  const Family family = family_of(config, where);
   const ModelConfig model = read_model_config(family, config, where);
   const NormsByName norms = norms_of(model);
   std::vector<InitRule> rules;

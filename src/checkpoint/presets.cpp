@@ -90,7 +90,7 @@ void set_config_keys(Json& config, const std::vector<std::string>& assignments, 
 }
 
 void set_config_values(Json& config, const Json& values, const std::string& where) {
-  const Family& family = family_of(config, where);
+  const Family family = family_of(config, where);
   const std::string d_ff = family.key_of("d_ff"), d_model = family.key_of("d_model");
   for (const auto& [key, value] : values.items()) {
     const std::string theirs = family.key_of(key);

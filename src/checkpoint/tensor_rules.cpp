@@ -70,19 +70,23 @@ void visit_layer(const TensorRule& rule, std::string stored, const char* ending,
 
 void for_each_place(const TensorRule& rule, std::string_view prefix, const ModelConfig& config,
                     const std::function<void(const TensorPlace&)>& visit) {
-  const bool by_layer = rule.stored.find("{l}") != std::string_view::npos;
+  const bool by_group = rule.stored.find("{g}") != std::string_view::npos;
+  const bool by_layer = by_group || rule.stored.find("{l}") != std::string_view::npos;
   const StackConfig* const stack = stack_of(config, rule.ours.front());
   if (stack == nullptr) return;
   const std::size_t n_layers = by_layer ? stack->n_layers() : 1;
   for (const char* ending : {".weight", ".bias"}) {
     if (rule.is_buffer && std::string_view(ending) != ".bias") continue;
     if (!rule.has_ending && std::string_view(ending) != ".weight") continue;
+    std::int64_t n_groups = 0;  // of blocks with parameters of their own
     for (std::size_t i = 0; i < n_layers; ++i) {
       const BlockConfig* const block = i < stack->blocks.size() ? &stack->blocks[i] : nullptr;
+      if (by_layer && block != nullptr && block->same_as) continue;
+      const std::string in_group = with_replaced(rule.stored, "{g}", std::to_string(n_groups++));
       if (rule.applies != nullptr && (block == nullptr || !rule.applies(*block))) continue;
       const auto layer = static_cast<std::int64_t>(i);
       const bool is_full_name = rule.is_buffer || !rule.has_ending;
-      visit_layer(rule, with_layer(with_prefix(rule.stored, prefix), layer) + (is_full_name ? "" : ending),
+      visit_layer(rule, with_layer(with_prefix(in_group, prefix), layer) + (is_full_name ? "" : ending),
                   rule.has_ending ? ending : "", layer, *stack, block, visit);
     }
   }

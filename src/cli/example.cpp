@@ -28,7 +28,7 @@ ExampleModel model_of(const ExampleCommand& o) {
   const std::uint64_t seed = o.seed.value_or(kSeed);
   if (o.config.empty()) return document_model(seed);
   const Json json = read_text_config(o.config);
-  const Family& family = family_of(json, o.config);
+  const Family family = family_of(json, o.config);
   return random_model(read_model_config(family, json, o.config, o.allowed_config_keys), o.config, seed);
 }
 

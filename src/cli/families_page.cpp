@@ -43,7 +43,7 @@ std::string presets_table() {
   constexpr const char* kPlain = "llama-2-7b";
   const auto config_of = [](const std::string& name) {
     const Json json = preset_or_config(name);
-    return std::pair(&family_of(json, name), read_model_config(family_of(json, name), json, name));
+    return std::pair(family_of(json, name), read_model_config(family_of(json, name), json, name));
   };
   const std::vector<std::string> plain = mechanisms_of(config_of(kPlain).second);
   Table table({{"preset"}, {"model_type"}, {"parameters", Table::Align::right}, {"beside Llama's"}, {"without"}});
@@ -58,7 +58,7 @@ std::string presets_table() {
       }
       return text;
     };
-    table.add({code(preset.name), code(family->model_type), grouped(preset.n_params), difference(own, plain),
+    table.add({code(preset.name), code(family.model_type), grouped(preset.n_params), difference(own, plain),
                difference(plain, own)});
   }
   return table.markdown();

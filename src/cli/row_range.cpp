@@ -34,7 +34,8 @@ Tensor rows_of(const SiteId& id, const Tensor& value, const RowSelection& rows, 
   const std::span<const Dim> dims = info(id.site).shape.dims();
   const bool by_head = dims.size() > 1 && dims[1] == dims::T;  // [H, T, S]
   const std::int64_t n_rows = by_head ? value.shape[1] : value.shape[0];
-  const bool has_rows = (by_head || dims[0] == dims::T || dims[0] == dims::T_1) && n_rows >= n - 1 && n_rows <= n;
+  const bool has_rows =
+      (by_head || dims[0] == dims::T || dims[0] == dims::T_1 || dims[0] == dims::R) && n_rows >= n - 1 && n_rows <= n;
   if (!has_rows) return value;
   const std::int64_t end = std::min(rows.end, n_rows), begin = std::min(rows.begin, end);
   if (!by_head) return value.row_range(begin, end - begin);

@@ -12,9 +12,8 @@
 #include "tokenizer/utf8.h"
 
 namespace vitrine::cli {
-namespace {
+namespace {}  // namespace
 
-/// The lines of a file. Throws BadInput if there are none, or for one that is not UTF-8.
 std::vector<std::string_view> lines_of(const MappedFile& file) {
   std::vector<std::string_view> lines = split(file.text(), '\n');
   if (lines.back().empty()) lines.pop_back();
@@ -24,8 +23,6 @@ std::vector<std::string_view> lines_of(const MappedFile& file) {
   }
   return lines;
 }
-
-}  // namespace
 
 TextReader::TextReader(const std::string& text, bool is_one_text)
     : from_stdin_(text == "-" && !is_one_text), is_one_text_(is_one_text) {

@@ -25,6 +25,10 @@ class TextReader {
   std::size_t at_ = 0;
 };
 
+/// The lines of a file, with or without a line break after the last one. Throws BadInput if there are none, or for a line
+/// that is not UTF-8.
+std::vector<std::string_view> lines_of(const MappedFile& file);
+
 /// The lines of two files, with or without a line break after the last one. Throws BadInput if there are none, if one
 /// file has more than the other, or for a line that is not UTF-8.
 std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pairs(const MappedFile& first,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/safetensors.h"
@@ -49,6 +50,34 @@ Objective objective_of(const TraceOptions& o, const Session& session) {
   }
   objective.token = token_of(session, *o.of);
   return objective;
+}
+
+/// The gradients of the outputs of a task head: 1 for the label --of, or 1 and −1 for A-B, of the text or of
+/// --position.
+std::vector<float> output_gradients_of(const TraceOptions& o, const Session& session) {
+  const TaskHead& head = *session.checkpoint.model->config().task;
+  const auto n = static_cast<std::int64_t>(session.rows().size());
+  const bool is_of_rows = head.pool == TaskHead::Pool::none;
+  const std::int64_t row = is_of_rows ? resolve_position(o.position, n) : 0;
+  std::vector<float> gradients(static_cast<std::size_t>((is_of_rows ? n : 1) * head.n_labels()));
+  const auto add = [&](const std::string& label, float factor) {
+    const auto at = std::find(head.labels.begin(), head.labels.end(), label);
+    if (at == head.labels.end()) return false;
+    gradients[static_cast<std::size_t>(row * head.n_labels() + (at - head.labels.begin()))] += factor;
+    return true;
+  };
+  if (add(*o.of, 1.0f)) return gradients;
+  for (std::size_t at = o.of->find('-', 1); at != std::string::npos; at = o.of->find('-', at + 1)) {
+    const std::string a = o.of->substr(0, at), b = o.of->substr(at + 1);
+    const auto is_label = [&](const std::string& label) {
+      return std::find(head.labels.begin(), head.labels.end(), label) != head.labels.end();
+    };
+    if (!is_label(a) || !is_label(b)) continue;
+    add(a, 1.0f);
+    add(b, -1.0f);
+    return gradients;
+  }
+  throw BadInput("--of", "expected a label ({}), got {}", fmt::join(head.labels, ", "), *o.of);
 }
 
 /// The values to write and their bytes.
@@ -102,6 +131,10 @@ void run_pass(const TraceOptions& o, const Session& session, const GenerateConte
   if (o.gradients) {
     Gradients of_no_params;
     backward_from_targets(session, pass, of_no_params);
+  } else if (o.of && session.checkpoint.model->config().task) {
+    Gradients of_no_params;
+    backward_from_outputs(*session.checkpoint.model, pass, session.tokens(), output_gradients_of(o, session),
+                          of_no_params);
   } else if (objective) {
     backward_from_objective(*session.checkpoint.model, pass, session.tokens(), *objective);
   } else {
@@ -122,7 +155,7 @@ void run_trace(const TraceOptions& o) {
   std::optional<RowSelection> rows;
   if (o.rows) rows = parse_rows(*o.rows, n);
   std::optional<Objective> objective;
-  if (o.of) objective = objective_of(o, session);
+  if (o.of && !session.checkpoint.model->config().task) objective = objective_of(o, session);
 
   Json sites = Json::array();
   std::optional<SafetensorsWriter> writer;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
+#include "generate/read_texts.h"
 
 namespace vitrine {
 namespace {
@@ -15,46 +15,6 @@ void divide_by_length(std::vector<float>& vector) {
   for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
   const double length = std::sqrt(squares);
   for (float& x : vector) x = length > 0 ? static_cast<float>(static_cast<double>(x) / length) : x;
-}
-
-/// One pass over several texts.
-void encode_batch(const GenerateContext& context, std::span<const std::vector<std::int32_t>> texts,
-                  std::span<const std::size_t> batch, const EncodeOptions& options, Arena& arena,
-                  const ReceiveVector& receive) {
-  std::vector<std::int32_t> ids;
-  std::vector<Segment> segments;
-  for (const std::size_t i : batch) {
-    segments.push_back({static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(texts[i].size())});
-    ids.insert(ids.end(), texts[i].begin(), texts[i].end());
-  }
-  const bool has_encoder = context.model->config().encoder.has_value();
-  Pass pass = context.make_pass(arena);
-  std::vector<Segment>& own = has_encoder ? pass.sources : pass.segments;
-  own = std::move(segments);
-  const auto check = [&](std::size_t i) {
-    if (own[i].failure) throw error_of({own[i].failure->where, own[i].failure->row - own[i].first_row});
-  };
-  if (options.pooling == Pooling::pooler) {
-    pass.receive_pooled = [&](const Tensor& vectors) {
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        check(i);
-        const float* const row = vectors.row(static_cast<std::int64_t>(i));
-        std::vector<float> vector(row, row + vectors.row_size());
-        if (options.normalize) divide_by_length(vector);
-        receive(batch[i], vector);
-      }
-    };
-  } else {
-    pass.receive_hidden = [&](const Tensor& rows) {
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        check(i);
-        RowPooler pooler(options.pooling, options.normalize);
-        pooler.add(rows.row_range(own[i].first_row, own[i].length));
-        receive(batch[i], pooler.vector());
-      }
-    };
-  }
-  context.forward(pass, has_encoder ? Tokens({}, {}, ids) : Tokens(ids));
 }
 
 }  // namespace
@@ -94,33 +54,30 @@ Pooling pooling_named(std::string_view name) {
 
 void encode(const GenerateContext& context, std::span<const std::vector<std::int32_t>> texts,
             const EncodeOptions& options, const ReceiveVector& receive) {
-  const ModelConfig& config = context.model->config();
-  const StackConfig& stack = config.encoder ? *config.encoder : config;
-  if (options.pooling == Pooling::pooler && !config.pooler) throw Unsupported("encode", "the model has no pooler");
-  for (const auto& ids : texts) {
-    const auto n = static_cast<std::int64_t>(ids.size());
-    if (n == 0) throw BadInput("encode", "expected at least one token, got none");
-    if (n > stack.max_seq_len) {
-      throw BadInput("encode", "the text has {} tokens, the model's context is {}", n, stack.max_seq_len);
-    }
-    context.model->refuse_placeholders(ids);
-    GenerateContext::check_ids(ids, stack.vocab_size);
-  }
-  std::vector<std::size_t> order(texts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return texts[a].size() > texts[b].size(); });
-  Arena arena;
-  for (std::size_t first = 0; first < order.size();) {
-    std::size_t end = first;
-    std::int64_t rows = 0;
-    while (end < order.size() &&
-           (end == first || rows + static_cast<std::int64_t>(texts[order[end]].size()) <= options.max_rows)) {
-      rows += static_cast<std::int64_t>(texts[order[end++]].size());
-    }
-    encode_batch(context, texts, std::span(order).subspan(first, end - first), options, arena, receive);
-    first = end;
-  }
+  const bool is_pooled = options.pooling == Pooling::pooler;
+  if (is_pooled && !context.model->config().pooler) throw Unsupported("encode", "the model has no pooler");
+  const auto prepare = [&](Pass& pass, const std::vector<Segment>& segments, std::span<const std::size_t> numbers) {
+    const auto pooled = [&, numbers](const Tensor& vectors) {
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        check_text(segments[i]);
+        const float* const row = vectors.row(static_cast<std::int64_t>(i));
+        std::vector<float> vector(row, row + vectors.row_size());
+        if (options.normalize) divide_by_length(vector);
+        receive(numbers[i], vector);
+      }
+    };
+    const auto hidden = [&, numbers](const Tensor& rows) {
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        check_text(segments[i]);
+        RowPooler pooler(options.pooling, options.normalize);
+        pooler.add(rows.row_range(segments[i].first_row, segments[i].length));
+        receive(numbers[i], pooler.vector());
+      }
+    };
+    if (is_pooled) pass.receive_pooled = pooled;
+    if (!is_pooled) pass.receive_hidden = hidden;
+  };
+  read_texts(context, {texts}, options.max_rows, prepare);
 }
 
 }  // namespace vitrine

@@ -54,6 +54,7 @@ void TensorParallelModel::divide(StackConfig& c, StackParams& w) {
     w.rel_bias.shape = {w.rel_bias.shape[0], heads.size()};
   }
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    if (c.blocks[i].same_as) continue;
     for (std::size_t j = 0; j < c.blocks[i].sublayers.size(); ++j) {
       visit_sublayer(c.blocks[i].sublayers[j], w.blocks[i].sublayers[j],
                      [&](auto& kind, auto& params) { vitrine::divide(*this, kind, params); });

@@ -105,6 +105,7 @@ class WorkloadPass {
     p.logits.rows = everywhere ? LogitRequest::Rows::range : LogitRequest::Rows::last_of_segments;
     p.logits.end = last.first_row + last.length;
     if (config.has_head) p.logits.receive = [](std::int64_t, const Tensor&) {};
+    if (config.task) p.receive_outputs = [](const Tensor&) {};
   }
 
   DryPass& dry() { return dry_; }

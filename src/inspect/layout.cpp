@@ -31,6 +31,8 @@ std::vector<Extent> extents(const SiteShape& shape, const Shape& sizes) {
     const std::int64_t size = sizes[static_cast<int>(result.size())];
     if (dim == dims::T_1) {
       result.push_back({'T', -1});
+    } else if (dim == dims::R && size > 1) {
+      result.push_back({'T', 0});
     } else if (dim == dims::T || dim == dims::S || dim == dims::n) {
       result.push_back({dim.name[0], 0});
     } else {

@@ -60,6 +60,18 @@ void backward_from_objective(const Model& model, Pass& pass, const Tokens& token
   model.forward_backward(pass, tokens);
 }
 
+void backward_from_outputs(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients,
+                           Gradients& params) {
+  check_kv_types(pass);
+  Tape tape(params);
+  LossRequest loss;
+  loss.output_gradients = gradients;
+  LossResult found;
+  pass.training = {&tape, &loss, &found};
+  pass.compute = Compute::f32;
+  model.forward_backward(pass, tokens);
+}
+
 double backward_from_targets(const Model& model, Pass& pass, const Tokens& tokens, std::vector<std::int32_t> targets,
                              Gradients& params, std::optional<std::int32_t> next_sentence) {
   std::vector<float> weights;

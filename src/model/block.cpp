@@ -53,6 +53,7 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
     }
     SublayerInput in{sublayer.input == Sublayer::Input::stream ? stream : before, normed, context.encoded};
     in.bias = context.bias;
+    in.positions = context.positions;
     in.rope = &context.rope;
     in.shared = context.shared;
     in.per_layer = context.per_layer;

@@ -32,8 +32,9 @@ namespace vitrine {
 
 /// What the layers of a stack read besides the stream.
 struct StackContext : LayerContext {
-  Tensor bias{};      ///< The relative bias of the stack; no data without one.
-  RopeTables rope{};  ///< The rotations of the layers with RoPE.
+  Tensor bias{};             ///< The relative bias of the stack; no data without one.
+  PositionRows positions{};  ///< Of its table of relative positions.
+  RopeTables rope{};         ///< The rotations of the layers with RoPE.
   /// By layer: the keys and values that later layers read, too; no data for other layers. Empty if no layer reads those
   /// of another.
   std::vector<KeyValueRows> shared{};

@@ -19,7 +19,9 @@
 #include "model/layers/perceptron.h"
 #include "model/layers/recurrent.h"
 #include "model/sublayers.h"
+#include "model/task_head.h"
 #include "ops/embed.h"
+#include "ops/position_scores.h"
 #include "ops/relative_bias.h"
 
 namespace vitrine {
@@ -28,6 +30,8 @@ struct EmbeddingConfig {
   float scale = 1.0f;  ///< Factor of the token embeddings.
   /// Elements of a token's embedding, which a linear map takes to d_model; absent: d_model, and no map.
   std::optional<std::int64_t> width{};
+  /// The map is of the sum of all embeddings after its norm, which have `width` elements, too; and it has a bias.
+  bool projects_sum = false;
   bool position_table = false;  ///< Adds rows of a table of positions, which is learned unless they are sinusoids.
   /// Adds the sinusoid of each position, which is computed, or, with a position_table, is a row of the file's table.
   std::optional<Sinusoid> sinusoid;
@@ -49,6 +53,7 @@ template <ConfigOf<EmbeddingConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"embedding_scale", "factor of the token embeddings"}, c.scale);
   visit(Field{"embedding_width", "elements of a token's embedding, which a linear map takes to `d_model`"}, c.width);
+  if (c.width) visit(Field{"projects_sum", "the map is of the sum of all embeddings", {}, false}, c.projects_sum);
   visit(Field{"position_table", "adds rows of a table of positions", {}, false}, c.position_table);
   visit(Field{"sinusoid", "adds sinusoids of the positions, in this order of their elements", {}, false}, c.sinusoid);
   if (c.position_table || c.sinusoid) {
@@ -143,6 +148,7 @@ void for_each_field(C& c, Visit&& visit) {
 /// A layer with a residual stream. In GPT-2 attention and an FFN, in the decoder of T5 cross-attention between them.
 struct BlockConfig {
   std::vector<Sublayer> sublayers;
+  std::optional<std::int64_t> same_as{};  ///< The earlier block of the stack whose parameters it uses; absent: its own.
   bool scalar = false;  ///< The stream after the block is multiplied by a number, a constant of the checkpoint.
 
   /// Whether no sublayer reads what another has added to the stream.
@@ -154,6 +160,7 @@ struct BlockConfig {
 template <ConfigOf<BlockConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   for (auto& sublayer : c.sublayers) visit(Field{"", "in the order of a forward"}, sublayer);
+  visit(Field{"same_as", "the earlier block whose parameters it uses", {}, false}, c.same_as);
   visit(Field{"layer_scalar", "the stream after the block is multiplied by a number of the checkpoint", {}, false},
         c.scalar);
 }
@@ -198,6 +205,8 @@ using LayerConfig = LayerKinds::Config;
 struct HeadTransform {
   Activation activation = Activation::gelu_erf;
   NormConfig norm;
+  bool bias = true;                     ///< Of the dense layer.
+  std::optional<std::int64_t> width{};  ///< Elements after the dense layer; absent: as many as before it.
 
   bool operator==(const HeadTransform&) const = default;
 };
@@ -206,6 +215,8 @@ template <ConfigOf<HeadTransform> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"activation", "after the dense layer"}, c.activation);
   visit(Field{"norm", "after the activation"}, c.norm);
+  visit(Field{"bias", "of the dense layer", {}, false}, c.bias);
+  visit(Field{"width", "elements after the dense layer", {}, false}, c.width);
 }
 
 struct HeadConfig {
@@ -253,6 +264,7 @@ struct StackConfig {
   std::int64_t max_seq_len = 0;
   EmbeddingConfig embedding;
   std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
+  std::optional<PositionTableConfig> position_table{};  ///< Of the position terms of attention, in all layers.
   std::optional<PerLayerInputConfig> per_layer{};   ///< What sublayers of the kind PerLayerConfig read.
   std::optional<AltUpConfig> altup{};               ///< The stream is several streams.
   std::vector<BlockConfig> blocks;
@@ -262,6 +274,8 @@ struct StackConfig {
   std::size_t n_layers() const { return blocks.size() + layers.size(); }
   /// Elements of a row of the table of tokens.
   std::int64_t embedding_width() const { return embedding.width.value_or(d_model); }
+  /// Elements of a row of the tables of positions and types, and of the embedding's norm.
+  std::int64_t sum_width() const { return embedding.projects_sum ? embedding_width() : d_model; }
   /// Elements of a row of the stream before layer `i`; for i = n_layers() after the last layer.
   std::int64_t width_before(std::size_t i) const;
   /// Elements of a row of what the head reads.
@@ -278,6 +292,7 @@ void for_each_field(C& c, Visit&& visit) {
         c.max_seq_len);
   visit(Field{"", "from ids to vectors"}, c.embedding);
   visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
+  visit(Field{"position_table", "of scores by relative position", {}, false}, c.position_table);
   visit(Field{"per_layer", "the inputs of per-layer embeddings", {}, false}, c.per_layer);
   visit(Field{"altup", "several residual streams (AltUp)", {}, false}, c.altup);
   visit(Field{"blocks", "layers with a residual stream"}, c.blocks);
@@ -291,11 +306,16 @@ struct ModelConfig : StackConfig {
   std::optional<StackConfig> encoder;
   bool shared_embedding = false;  ///< The encoder uses the decoder's token embedding.
   std::optional<PoolerConfig> pooler;
-  bool has_head = true;  ///< Without one the model computes vectors, but no logits.
+  std::optional<TaskHead> task{};  ///< Instead of a head that predicts tokens.
+  bool has_head = true;            ///< Without one the model computes vectors, but no logits.
   HeadConfig head;
 
   /// Elements of a row that the unembedding multiplies.
-  std::int64_t head_width() const { return head.width.value_or(output_width()); }
+  std::int64_t head_width() const { return head.width.value_or(transformed_width()); }
+  /// Elements of a row after the head's transform.
+  std::int64_t transformed_width() const {
+    return head.transform ? head.transform->width.value_or(output_width()) : output_width();
+  }
   /// The name of the model's own stack in sites and parameters.
   Stack stack() const { return encoder ? Stack::decoder : Stack::only; }
 
@@ -308,12 +328,18 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"encoder", "the stack whose output cross-attention reads"}, c.encoder);
   if (c.encoder) visit(Field{"shared_embedding", "both stacks use one embedding", {}, false}, c.shared_embedding);
   visit(Field{"pooler", "a vector for a whole text"}, c.pooler);
+  visit(Field{"task", "a head for classes, tags, answers or scores", {}, false}, c.task);
   visit(Field{"has_head", "without one the model computes no logits", {}, false}, c.has_head);
   visit(Field{"", "from vectors to logits"}, c.head);
 }
 
 /// The max_seq_len of a model that has no longest text.
 inline constexpr std::int64_t kNoContextLimit = std::int64_t{1} << 31;
+
+/// The number of the block whose parameters block `i` uses.
+inline std::size_t params_block(const StackConfig& stack, std::size_t i) {
+  return static_cast<std::size_t>(stack.blocks[i].same_as.value_or(static_cast<std::int64_t>(i)));
+}
 
 /// Throws BadInput for sizes that are out of range or contradict each other, Unsupported for options that the engine
 /// does not implement. Messages begin with `where`.

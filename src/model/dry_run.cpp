@@ -32,7 +32,14 @@ void DryPass::run(const Model& model) {
   const Tokens tokens({ids, n_rows}, {}, {ids, n_sources});
   if (!pass_.is_taped()) return model.forward(pass_, tokens);
   LossRequest loss;
+  const std::optional<TaskHead>& task = model.config().task;
+  std::vector<float> gradients;
   if (model.config().has_head) loss.targets = tokens.ids;
+  if (task) {
+    const std::size_t n = task->pool == TaskHead::Pool::none ? n_rows : pass_.segments.size();
+    gradients.resize(n * static_cast<std::size_t>(task->n_labels()));
+    loss.output_gradients = gradients;
+  }
   LossResult found;
   pass_.training.loss = &loss;
   pass_.training.result = &found;

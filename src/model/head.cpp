@@ -271,6 +271,34 @@ void run_pooler(Pass& p, const ModelConfig& c, const ModelParams& w, const Tenso
   if (learns) backward_from_next_sentences(p, logits);
 }
 
+/// The outputs of a head that does not predict tokens, and their gradients.
+void run_task(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& x, std::span<const std::int32_t> ids) {
+  const bool learns = p.training.loss != nullptr && !p.training.loss->output_gradients.empty();
+  const bool is_wanted = p.receive_outputs || learns || p.wants(top(Site::head_pooled)) ||
+                         p.wants(top(Site::head_dense)) || p.wants(top(Site::head_labels));
+  if (!c.task || !is_wanted) return;
+  using Rows = std::optional<std::span<const std::int64_t>>;
+  const TaskHead::Pool pool = c.task->pool;
+  const std::vector<std::int64_t> of_segments = task_rows(p, *c.task, ids);
+  const bool reads_one = pool == TaskHead::Pool::first || pool == TaskHead::Pool::last;
+  const Rows of_input = reads_one ? Rows(of_segments) : Rows();
+  const Rows of_outputs = pool == TaskHead::Pool::none ? Rows() : Rows(of_segments);
+
+  const Exchanged<RowsOfValue> of_norm(p.rows, {c.stack(), of_input});
+  const Tensor rows = reads_one ? take_rows(p, x, of_segments) : x;
+  if (p.split != nullptr) p.split->share(rows);
+  const Tensor normed = normed_rows(p, c, w, rows);
+  const Exchanged<RowsOfValue> of_head(p.rows, {c.stack(), of_outputs});
+  const Tensor outputs = run_task_head(p, *c.task, w.task, normed);
+  check_finite(p, top(Site::head_labels), outputs,
+               [&](std::int64_t i) { return of_outputs ? of_segments[static_cast<std::size_t>(i)] : i; });
+  if (p.receive_outputs) p.receive_outputs(outputs);
+  if (!learns || !p.is_taped()) return;
+  const Tensor gradient = p.grad(outputs);  // the backward starts here
+  if (p.shapes_only) return;
+  p.kernels.add(gradient.data, p.training.loss->output_gradients.data(), outputs.count(), gradient.data);
+}
+
 /// Taps the losses of the segments that are whole texts, if all their rows have logits: those whose logits begin at
 /// row `first` of all logits, which belong to rows `numbers` of the pass.
 void tap_losses(Pass& p, const Tensor& logits, std::int64_t first, std::span<const std::int64_t> numbers,
@@ -313,6 +341,7 @@ void run_head(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor&
   if (p.logits.into.data != nullptr) p.arena.drop_released();
   if (p.receive_hidden && !c.encoder) deliver_hidden(p, c, w, x);
   run_pooler(p, c, w, x);
+  run_task(p, c, w, x, ids);
   if (!c.has_head) return;
   const Tensor rows = requested_rows(p, c, x);
   if (rows.data == nullptr || rows.rows() == 0) return;

@@ -34,7 +34,7 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   const bool has_rows = p.logits.rows == LogitRequest::Rows::chosen ? !p.logits.chosen.empty()
                                                                     : p.logits.rows != LogitRequest::Rows::none;
   const bool has_logits = has_rows && (p.logits.receive || p.logits.into.data != nullptr);
-  const bool has_vectors = p.receive_hidden || p.receive_pooled || p.receive_next_sentence;
+  const bool has_vectors = p.receive_hidden || p.receive_pooled || p.receive_next_sentence || p.receive_outputs;
   if (p.training.loss != nullptr || p.is_taped() || has_logits || has_vectors) return {};
   const Stack stack = config.stack();
   const int n_layers = static_cast<int>(config.n_layers());
@@ -237,6 +237,10 @@ void Model::check(const Pass& p, const Tokens& tokens) const {
   if (!config_.pooler && (p.receive_pooled || p.receive_next_sentence)) {
     throw Unsupported("pooler", "the model has no pooler");
   }
+  if (!config_.task &&
+      (p.receive_outputs || (p.training.loss != nullptr && !p.training.loss->output_gradients.empty()))) {
+    throw Unsupported("head", "the model has no labels: it is no classifier");
+  }
   if (p.training.loss != nullptr && p.training.result == nullptr) {
     throw InternalError("forward", "expected a result for the losses");
   }
@@ -318,6 +322,13 @@ void Model::check(const LossRequest& loss, std::int64_t rows, std::size_t n_segm
     throw BadInput("loss", "expected the gradients of {} logits, got {}", n_logits, loss.logit_gradients.size());
   }
   if (gives_gradients(loss)) return;
+  if (!loss.output_gradients.empty()) {
+    const bool is_of_rows = config_.task && config_.task->pool == TaskHead::Pool::none;
+    const std::size_t n = (is_of_rows ? static_cast<std::size_t>(rows) : n_segments) *
+                          static_cast<std::size_t>(config_.task ? config_.task->n_labels() : 0);
+    if (loss.output_gradients.size() == n) return;
+    throw BadInput("loss", "expected the gradients of {} outputs, got {}", n, loss.output_gradients.size());
+  }
   const std::size_t n = loss.targets.size();
   const bool fits = n == static_cast<std::size_t>(rows) || (n + 1 == static_cast<std::size_t>(rows) && n_segments == 1);
   if (!fits || n == 0) throw BadInput("loss", "expected {} targets, got {}", rows, n);

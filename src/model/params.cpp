@@ -20,8 +20,10 @@ void set_up(const StackConfig& stack, StackParams& params) {
 
 /// The tables and the norm of an embedding. `prefix` is "encoder.", "decoder." or "".
 void list_embedding(ParamList& list, const StackConfig& c, StackParams& w, const std::string& prefix) {
-  const std::int64_t d = c.d_model;
-  if (c.embedding.width) list.linear(w.embed_proj, prefix + "embed_proj", d, *c.embedding.width, false);
+  const std::int64_t d = c.sum_width();
+  if (c.embedding.width) {
+    list.linear(w.embed_proj, prefix + "embed_proj", c.d_model, *c.embedding.width, c.embedding.projects_sum);
+  }
   if (c.embedding.position_table) {
     list.add(w.pos_embed, prefix + "pos_embed.weight", Shape{c.embedding.first_position + c.max_seq_len, d});
   }
@@ -30,7 +32,7 @@ void list_embedding(ParamList& list, const StackConfig& c, StackParams& w, const
   if (!c.per_layer) return;
   const std::int64_t p = per_layer_width(c), all = p * static_cast<std::int64_t>(c.n_layers());
   list.add(w.per_layer_embed, prefix + "per_layer_embed.weight", Shape{c.per_layer->vocab_size, all});
-  list.linear(w.per_layer_proj, prefix + "per_layer_proj", all, d, false);
+  list.linear(w.per_layer_proj, prefix + "per_layer_proj", all, c.d_model, false);
   list.norm(w.per_layer_norm, prefix + "ln_per_layer", c.per_layer->norm, p);
 }
 
@@ -56,6 +58,10 @@ void list_layers(ParamList& list, const StackConfig& c, StackParams& w, const st
     const auto* const attention = find<AttentionConfig>(c.blocks.front());
     list.add(w.rel_bias, prefix + "rel_bias.weight", Shape{c.relative_bias->n_buckets, attention->n_heads});
   }
+  if (c.position_table) {
+    list.add(w.rel_embed, prefix + "rel_embed.weight", Shape{2 * c.position_table->span, c.d_model});
+    list.norm(w.rel_norm, prefix + "ln_rel", c.position_table->norm, c.d_model);
+  }
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const LayerPlace place = layer_place(c, i, prefix, source);
     std::visit(
@@ -67,6 +73,7 @@ void list_layers(ParamList& list, const StackConfig& c, StackParams& w, const st
   const Widths widths{c.d_model, source != nullptr ? source->output_width() : 0};
   if (c.altup) list_params(list, prefix, *c.altup, w.streams, c.d_model);
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    if (c.blocks[i].same_as) continue;
     const std::string at = (prefix.empty() ? "blocks." : prefix) + std::to_string(i) + ".";
     if (c.altup) list_params(list, at, *c.altup, w.blocks[i].altup, c.d_model);
     list_block(list, c.blocks[i], w.blocks[i], at, widths);
@@ -100,13 +107,20 @@ void list_params(ParamList& list, const ModelConfig& config, ModelParams& params
   const std::int64_t width = config.output_width();
   if (config.pooler) list.linear(params.pooler, "pooler.dense", width, width, true);
   if (config.pooler && config.pooler->next_sentence) list.linear(params.nsp_head, "nsp_head", 2, width, true);
+  if (const auto& task = config.task) {
+    const std::int64_t dense = task->dense.value_or(width);
+    if (task->dense) list.linear(params.task.dense, "head.dense", dense, width, task->dense_bias);
+    if (task->dense) list.norm(params.task.norm, "head.ln", task->norm, dense);
+    list.linear(params.task.out, "head.out", task->n_labels(), dense, task->out_bias);
+  }
   if (!config.has_head) return;
   if (config.head.transform) {
-    list.linear(params.head_dense, "head.dense", width, width, true);
-    list.norm(params.head_norm, "head.ln", config.head.transform->norm, width);
+    const std::int64_t after = config.transformed_width();
+    list.linear(params.head_dense, "head.dense", after, width, config.head.transform->bias);
+    list.norm(params.head_norm, "head.ln", config.head.transform->norm, after);
   }
   const std::int64_t head_width = config.head_width();
-  if (config.head.width) list.linear(params.head_proj, "head.proj", head_width, width, false);
+  if (config.head.width) list.linear(params.head_proj, "head.proj", head_width, config.transformed_width(), false);
   if (!config.head.tied) list.add(params.unembed.weight, "unembed.weight", Shape{config.vocab_size, head_width});
   if (config.head.bias) list.add(params.unembed.bias, "unembed.bias", Shape{config.vocab_size});
 }

@@ -55,6 +55,8 @@ struct StackParams {
   LinearParams per_layer_proj;  ///< `[n_layers · p, d_model]`
   NormParams per_layer_norm;    ///< `[p]`
   Param rel_bias;               ///< `[n_buckets, n_heads]`, if there is a relative bias.
+  Param rel_embed;              ///< `[2 · span, d_model]`, if there is a table of relative positions.
+  NormParams rel_norm;
   StreamsParams streams;        ///< With AltUp.
   std::vector<BlockParams> blocks;
   std::vector<LayerKinds::Params> layers;
@@ -65,6 +67,7 @@ struct ModelParams : StackParams {
   StackParams encoder;      ///< If the config has an encoder.
   LinearParams pooler;      ///< `[d_model, d_model]`, if the config has a pooler.
   LinearParams nsp_head;    ///< `[2, d_model]`, if it predicts the next sentence.
+  TaskHeadParams task;      ///< If the config has such a head.
   LinearParams head_dense;  ///< `[d_model, d_model]`, if the head has a transform.
   NormParams head_norm;
   LinearParams head_proj;  ///< `[head_width, d_model]`, if the head has a width of its own.

@@ -48,7 +48,7 @@ bool in_cross_attention(Site site) {
   const SitePlace place = info(site).place;
   const bool is_shared = site.table().rows.data() == kSharedSites.data();
   return place > SitePlace::mixer_input && place <= SitePlace::middle && site != rot_q && site != rot_k &&
-         (is_shared || site.table().rows.data() == kAttentionSites.data());
+         site != rel_pos_q && site != rel_pos_k && (is_shared || site.table().rows.data() == kAttentionSites.data());
 }
 
 }  // namespace vitrine

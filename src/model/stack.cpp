@@ -40,7 +40,7 @@ Tensor run_layer(Pass& p, const Layer& layer, const Tensor& x) {
   const auto i = static_cast<std::size_t>(at.layer);
   if (p.ledger != nullptr) p.ledger->enter_layer(at.layer, at.stack);
   const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
-  const Tensor y = c.layers.empty() ? block(p, at, c.blocks[i], w.blocks[i], context, x)
+  const Tensor y = c.layers.empty() ? block(p, at, c.blocks[i], w.blocks[params_block(c, i)], context, x)
                                     : replace(p, at, c.layers[i], w.layers[i], context, x);
   check_finite(p, at(Site::resid_post), y);
   return y;
@@ -158,7 +158,7 @@ std::vector<std::int32_t> ids_in_context(const Pass& p, Stack stack, const Embed
 Tensor embed_in_context(Pass& p, BlockSite at, const EmbeddingConfig& c, const StackParams& w, const Param& table,
                         std::span<const std::int32_t> ids) {
   const EmbedOptions options{c.scale, c.untrained_id, "embed"};
-  const auto projected = [&](const Tensor& x) { return c.width ? linear(p, w.embed_proj, x) : x; };
+  const auto projected = [&](const Tensor& x) { return c.width && !c.projects_sum ? linear(p, w.embed_proj, x) : x; };
   if (c.context == 1) return projected(embed(p, table, ids, options));
   const Tensor x = projected(embed(p, table, ids_in_context(p, at.stack, c, ids, p.segments_of(at.stack)), options));
   return x.reshaped({static_cast<std::int64_t>(ids.size()), c.context * x.row_size()});
@@ -175,9 +175,10 @@ Tensor embed_sum(Pass& p, BlockSite at, const StackConfig& stack, const StackPar
   } else if (c.sinusoid) {
     x = add(p, x, p.tap(at(Site::pos_embed), embed_sinusoids(p, *w.sinusoids, ids, x.row_size(), positions, at.stack)));
   }
-  const Shape rows{x.rows() * c.context, stack.d_model};  // each token's embedding has a norm of its own
+  const Shape rows{x.rows() * c.context, stack.sum_width()};  // each token's embedding has a norm of its own
   x = norm(p, at(norms::embed), c.norm, w.embed_norm, x.reshaped(rows)).reshaped(x.shape);
   x = dropout(p, at(Site::embed), x);
+  if (c.projects_sum) x = linear(p, w.embed_proj, x);
   check_finite(p, at(Site::embed), x);
   return x;
 }
@@ -316,6 +317,7 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
   context.altup = c.altup ? &*c.altup : nullptr;
   context.shared = memory_for_keys(p, c, x.rows());
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
+  if (c.position_table) context.positions = position_rows(p, *c.position_table, w.rel_embed, w.rel_norm, stack);
   const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.n_layers();
   std::size_t layer = as_size(p.start ? p.start->layer : first_layer(p, stack));
   if (p.split != nullptr && layer > 0) p.split->receive(x);

@@ -111,26 +111,27 @@ Tensor score(Pass& p, const AttendConfig& c, const SegmentAttention& s, const Te
 /// tap has replaced the strips.
 template <class Backward>
 Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, OpKind kind, Step step, Tensor strips,
-                  const Tensor& tapped, const Tensor& bias, const Param* sinks, Backward backward) {
+                  const Tensor& tapped, const RelativeScores& relative, const Param* sinks, Backward backward) {
   if (p.is_taped() || tapped.data != strips.data) {
     strips = p.tensor(tapped.shape);
     p.copy(tapped.data, tapped.count(), strips.data);
   }
   for_each_strip(p, s, strips, step);
   std::vector<Tensor> inputs = {tapped};
-  if (bias.data != nullptr) inputs.push_back(bias);
-  p.record({kind, &c}, inputs, strips, [&p, &c, s, tapped, strips, bias, sinks, backward] {
+  relative.add_to(inputs);
+  p.record({kind, &c}, inputs, strips, [&p, &c, s, tapped, strips, relative, sinks, backward] {
     const ArenaScope scope(p.arena);
     const Segment& rows = s.segment();
-    const Tensor dtapped = p.grad(tapped), dbias = zero_biases(p, bias, 1);
+    const Tensor dtapped = p.grad(tapped), dbias = zero_biases(p, relative.bias, 1);
     const Tensor dsinks = sinks_by_row(p, sinks, rows.first_row + rows.length);
     for_each_strip_backward(p, c, s, strips, p.grad(strips), [&](const Tile& tile, GradientTile d, std::int64_t at) {
       d.bias = part_of(dbias, 0);
+      set_rows(p, relative, d);
       d.sinks = dsinks;
       backward(s, tile, d);
       p.kernels.add(dtapped.data + at, d.strips, s.n_positions(), dtapped.data + at);
     });
-    add_biases(p, dbias, bias);
+    add_biases(p, dbias, relative.bias);
     if (sinks != nullptr) add_bias_gradient(p, dsinks.row_range(rows.first_row, rows.length), *sinks);
   });
   return strips;
@@ -163,7 +164,8 @@ void tap_strips(Pass& p, BlockSite at, Site site, std::vector<TappedSegment>& se
 
 /// Computes z of tapped segments. Returns their patterns.
 std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& c, std::vector<TappedSegment> segments,
-                                     const Tensor& q, const Tensor& k, const Tensor& bias, const Param* sinks) {
+                                     const Tensor& q, const Tensor& k, const RelativeScores& relative,
+                                     const Param* sinks) {
   const auto cap_backward = [](const SegmentAttention& of, const Tile& tile, const GradientTile& d) {
     of.cap_backward(tile, tile.strips, d);
   };
@@ -174,7 +176,7 @@ std::vector<Tensor> run_step_by_step(Pass& p, BlockSite at, const AttendConfig& 
   tap_strips(p, at, AttentionSite::scores_raw, segments);
   for (TappedSegment& s : segments) {
     s.strips = strip_step(p, c, s.attention, OpKind::attend_mask, &SegmentAttention::cap_and_mask, s.strips, s.tapped,
-                          bias, nullptr, cap_backward);
+                          relative, nullptr, cap_backward);
   }
   tap_strips(p, at, AttentionSite::scores, segments);
   for (TappedSegment& s : segments) {
@@ -199,11 +201,11 @@ bool is_tapped(const Pass& p, BlockSite at, int segment) {
 
 /// Untapped attention as one op of the tape.
 void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& q, const Tensor& k,
-                  const Tensor& v, const Tensor& z, const Tensor& bias, const Param* sinks) {
+                  const Tensor& v, const Tensor& z, const RelativeScores& relative, const Param* sinks) {
   std::vector<Tensor> inputs = {q, k, v};
-  if (bias.data != nullptr) inputs.push_back(bias);
-  p.training.tape->record("attend", inputs, z, [&p, &c, segments, q, k, v, z, bias, sinks] {
-    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v), bias, sinks);
+  relative.add_to(inputs);
+  p.training.tape->record("attend", inputs, z, [&p, &c, segments, q, k, v, z, relative, sinks] {
+    run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v), relative, sinks);
   });
 }
 
@@ -275,8 +277,15 @@ void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>
 
 }  // namespace
 
+void RelativeScores::add_to(std::vector<Tensor>& inputs) const {
+  for (const Tensor& term : {bias, of_queries, of_keys}) {
+    if (term.data != nullptr) inputs.push_back(term);
+  }
+}
+
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
-              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias, const Param* sink_scores) {
+              const Tensor& v, const std::vector<KeySource>& sources, const RelativeScores& relative,
+              const Param* sink_scores) {
   const Tensor z = p.tensor({q.rows(), c.n_heads, c.width_of_values()});
   Sinks sinks;
   if (c.sink) sinks = {sink_scores, p.vector(*sink_scores), p.tensor({q.rows(), c.n_heads})};
@@ -288,7 +297,7 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
   for (int i = 0; i < n_segments; ++i) {
     const KeySource& source = sources[static_cast<std::size_t>(i)];
     if (source.types() != KvTypes()) p.refuse_tape("keys and values that are not f32");
-    const SegmentAttention attention(p, at, c, mask, i, q, z, source, bias, sinks);
+    const SegmentAttention attention(p, at, c, mask, i, q, z, source, relative, sinks);
     if (is_tapped(p, at, i) || (p.is_taped() && any_tapped)) {
       tapped.push_back({i, attention});
     } else {
@@ -296,10 +305,10 @@ Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, co
     }
   }
   std::vector<Tensor> patterns;
-  if (any_tapped) patterns = run_step_by_step(p, at, c, tapped, q, k, bias, sinks.param);
+  if (any_tapped) patterns = run_step_by_step(p, at, c, tapped, q, k, relative, sinks.param);
   run_tiles(p, SegmentAttention::wide(c, z.shape[2]), untapped);
   if ((p.is_taped() || p.ledger != nullptr) && any_tapped) record_mix(p, c, tapped, patterns, v, z);
-  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, bias, sinks.param);
+  if (p.is_taped() && !any_tapped) record_tiles(p, c, untapped, q, k, v, z, relative, sinks.param);
   if (p.ledger != nullptr && !any_tapped) enter_products(p, at, c, mask, q, z, sources);
   tap_sinks(p, at, sinks);
   return z;

@@ -3,6 +3,7 @@
 //   raw[h, t, s]     = (q[t, h] · k[s, g]) · score_scale            g = h / (n_heads / n_kv_heads)
 //   biased           = raw + bias[h, s − t]                         in stacks with a relative bias (relative_bias.h)
 //                      − slope[h] · |s − t|                         in layers with ALiBi (alibi.h)
+//                      + terms of query and key by their distance   in disentangled attention (position_scores.h)
 //   scores[h, t, s]  = softcap · tanh(biased / softcap), −∞ where the mask hides s from t
 //   pattern[h, t, s] = exp(scores − m) / Σ exp(scores − m)          m the largest score of the row
 //                      with a sink, both include one more score, sink[h], of a position that has no value
@@ -29,6 +30,7 @@
 // (softcap); OpenAI 2025 (sinks).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -65,6 +67,18 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"alibi", "scores fall with the distance"}, c.alibi);
   visit(Field{"sink", "a learned score for each head, of attending to nothing, joins each softmax"}, c.sink);
 }
+
+/// What is added to the scores by relative position, if it has data.
+struct RelativeScores {
+  Tensor bias{};                   ///< `[n_heads, 2n − 1]`: by key − query, n the length of the longest sequence.
+  Tensor of_queries{}, of_keys{};  ///< `[T, n_heads, m]`: of each query, and of each key, by row of a table.
+  /// The row by query − key, from −(n − 1) to n − 1.
+  std::shared_ptr<const std::vector<std::int32_t>> row_of_distance{};
+
+  bool is_by_row() const { return of_queries.data != nullptr || of_keys.data != nullptr; }
+  /// Adds those that have data to the inputs of an op.
+  void add_to(std::vector<Tensor>& inputs) const;
+};
 
 /// The keys and values that the queries of one segment read: those in its cache, then rows of this pass.
 struct KeySource {
@@ -104,11 +118,11 @@ void append(Pass& p, BlockSite at, const std::vector<KeySource>& sources);
 
 /// z `[T, n_heads, n]` from q `[T, n_heads, head_dim]` and `sources`, one for each segment of the layer's stack, whose
 /// values have n elements. `k` and `v` are the rows that the sources were made from, or a copy of them; they receive
-/// the gradients, as does `bias` `[n_heads, 2n − 1]`, if it has data. `sinks`: `[n_heads]`, if the config has one. With
-/// a tape, sources must be f32 (else Unsupported) and have no cache. Throws BadInput if a tap attends to a position
-/// that has left the cache.
+/// the gradients, as do the terms of `relative`, which need a segment without a cache. `sinks`: `[n_heads]`, if the
+/// config has one. With a tape, sources must be f32 (else Unsupported) and have no cache. Throws BadInput if a tap
+/// attends to a position that has left the cache.
 Tensor attend(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, const Tensor& q, const Tensor& k,
-              const Tensor& v, const std::vector<KeySource>& sources, const Tensor& bias = {},
+              const Tensor& v, const std::vector<KeySource>& sources, const RelativeScores& relative = {},
               const Param* sinks = nullptr);
 
 }  // namespace vitrine

@@ -29,7 +29,7 @@ struct BackwardScratch {
 
   Tile tile(int thread) const { return {queries.row(thread), strips.row(thread), pass.scratch(thread)}; }
   GradientTile gradient(int thread) const {
-    return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}, {}};
+    return {dstrips.row(thread), transposed.row(thread), rows.row(thread), {}, {}, {}, {}};
   }
 };
 
@@ -75,6 +75,13 @@ inline void add_biases(Pass& p, const Tensor& parts, const Tensor& bias) {
   for (std::int64_t i = parts.rows(); i-- > 0;) accumulate(p, part_of(parts, i), dbias);
 }
 
+/// Sets the gradients of the terms by row that a tile adds to. Those of a key are summed in the order of the queries,
+/// as all strips of a head are one worker's (for_kv_heads).
+inline void set_rows(const Pass& p, const RelativeScores& relative, GradientTile& d) {
+  if (relative.of_queries.data != nullptr) d.of_queries = p.grad(relative.of_queries);
+  if (relative.of_keys.data != nullptr) d.of_keys = p.grad(relative.of_keys);
+}
+
 /// The gradient of the sinks from each row, `[T, n_heads]`; no data without sinks.
 inline Tensor sinks_by_row(Pass& p, const Param* sinks, std::int64_t n_rows) {
   return sinks != nullptr ? p.tensor({n_rows, sinks->shape[0]}) : Tensor();
@@ -82,6 +89,6 @@ inline Tensor sinks_by_row(Pass& p, const Param* sinks, std::int64_t n_rows) {
 
 /// The backward of the four steps, over tiles whose strips are recomputed. The order of all sums is that of one thread.
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv, const Tensor& bias, const Param* sinks);
+                        const Tensor& dk, const Tensor& dv, const RelativeScores& relative, const Param* sinks);
 
 }  // namespace vitrine

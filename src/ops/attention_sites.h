@@ -29,6 +29,8 @@ enum class AttentionSite : std::uint8_t {
   rot_q,
   rot_k,
   query_scale,
+  rel_pos_q,
+  rel_pos_k,
   scores_raw,
   scores,
   pattern,
@@ -51,6 +53,7 @@ inline constexpr Dim Nq{"Nq"};
 inline constexpr Dim nq{"nq"};
 inline constexpr Dim Nk{"Nk"};
 inline constexpr Dim nk{"nk"};
+inline constexpr Dim D{"D"};  // rows of the table of relative positions
 }  // namespace dims
 
 inline constexpr auto kAttentionSites = [] {
@@ -104,9 +107,20 @@ inline constexpr auto kAttentionSites = [] {
        "what multiplies the queries, after RoPE and their norm: it grows with the position"},
       {SitePlace::mixer,
        kDefault,
+       "attn.hook_rel_pos",
+       {T, H, D},
+       "scores of each query by the row of its distance to a key (content to position)"},
+      {SitePlace::mixer,
+       kDefault,
+       "attn.hook_rel_pos_k",
+       {T, H, D},
+       "scores of each key by the row of the distance of a query (position to content)"},
+      {SitePlace::mixer,
+       kDefault,
        "attn.hook_scores_raw",
        {H, T, S},
-       "q·k times the score scale, before relative bias, softcap and mask; −∞ for keys that have left the cache"},
+       "q·k times the score scale, before relative bias and positions, softcap and mask; −∞ for keys that have left "
+       "the cache"},
       {SitePlace::mixer, kDefault, "attn.hook_attn_scores", {H, T, S}, "after bias, softcap and mask; −∞ where masked"},
       {SitePlace::mixer, kDefault, "attn.hook_pattern", {H, T, S}, "softmax of the scores over S", 32},
       {SitePlace::mixer,

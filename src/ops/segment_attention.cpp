@@ -134,14 +134,34 @@ void SegmentAttention::score_backward(const Tile& tile, const GradientTile& d, c
   if (dk.data != nullptr) add_to_keys(tile, d, dk, tile.columns);
 }
 
+template <class Add>
+void SegmentAttention::for_each_term(const Tensor& of_queries, const Tensor& of_keys, std::int64_t row, Positions range,
+                                     Add&& add) const {
+  const std::vector<std::int32_t>& rows = *relative_.row_of_distance;
+  const std::int64_t n = std::ssize(rows) / 2 + 1, query = s_.position + token(row);  // distances from −(n − 1) on
+  float* const own = of_queries.data != nullptr ? head_of(of_queries, row) : nullptr;
+  for (std::int64_t s = range.begin; s < range.end; ++s) {
+    const auto at = rows[static_cast<std::size_t>(query - s + n - 1)];
+    float* const key =
+        of_keys.data != nullptr ? of_keys.row(s_.first_row + s) + head(row) * of_keys.shape[2] + at : nullptr;
+    add(s - range.begin, own != nullptr ? own + at : nullptr, key);
+  }
+}
+
 /// strip = softcap · tanh((strip + biases) / softcap) at visible positions, −∞ elsewhere.
 void SegmentAttention::cap_and_mask(const Tile& tile) const {
   for (std::int64_t row = 0; row < tile.rows; ++row) {
     const Positions range = visible(tile.first_row + row);
     float* const strip = tile.strip(row);
     float* const first = strip + (range.begin - tile.columns.begin);
-    if (bias_.data != nullptr) {
-      p_.kernels.add(first, bias_of(bias_, tile.first_row + row, range), range.size(), first);
+    if (relative_.bias.data != nullptr) {
+      p_.kernels.add(first, bias_of(relative_.bias, tile.first_row + row, range), range.size(), first);
+    }
+    if (relative_.is_by_row()) {
+      for_each_term(relative_.of_queries, relative_.of_keys, tile.first_row + row, range,
+                    [&](std::int64_t i, const float* query, const float* key) {
+                      first[i] += (query != nullptr ? *query : 0.0f) + (key != nullptr ? *key : 0.0f);
+                    });
     }
     if (c_.alibi) {
       const float slope = c_.alibi->slopes[static_cast<std::size_t>(head(tile.first_row + row))];
@@ -166,6 +186,13 @@ void SegmentAttention::cap_backward(const Tile& tile, const float* capped, const
       const float* const y = capped + row * n + (range.begin - tile.columns.begin);
       softcap_slope(y, range.size(), *c_.softcap, d.transposed);
       p_.kernels.multiply(first, d.transposed, range.size(), first);
+    }
+    if (d.of_queries.data != nullptr || d.of_keys.data != nullptr) {
+      for_each_term(d.of_queries, d.of_keys, tile.first_row + row, range,
+                    [&](std::int64_t i, float* query, float* key) {
+                      if (query != nullptr) *query += first[i];
+                      if (key != nullptr) *key += first[i];
+                    });
     }
     if (d.bias.data == nullptr) continue;
     float* const dbias = bias_of(d.bias, tile.first_row + row, range);

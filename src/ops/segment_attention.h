@@ -34,11 +34,12 @@ struct Sinks {
 
 /// The gradients of a tile's strips, with scratch.
 struct GradientTile {
-  float* strips = nullptr;      // [rows, columns]
-  float* transposed = nullptr;  // scratch [columns, rows]
-  float* rows = nullptr;        // scratch [rows, wide]
-  Tensor bias{};                // of the relative bias, summed over the tiles of a segment
-  Tensor sinks{};               // of the sinks by each row: [T, n_heads]
+  float* strips = nullptr;         // [rows, columns]
+  float* transposed = nullptr;     // scratch [columns, rows]
+  float* rows = nullptr;           // scratch [rows, wide]
+  Tensor bias{};                   // of the relative bias, summed over the tiles of a segment
+  Tensor sinks{};                  // of the sinks by each row: [T, n_heads]
+  Tensor of_queries{}, of_keys{};  // of the terms by row of a table
 };
 
 class SegmentAttention {
@@ -46,7 +47,7 @@ class SegmentAttention {
   static constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
   SegmentAttention(Pass& p, BlockSite at, const AttendConfig& c, const Mask& mask, int segment, const Tensor& q,
-                   const Tensor& z, const KeySource& source, const Tensor& bias, const Sinks& sinks)
+                   const Tensor& z, const KeySource& source, const RelativeScores& relative, const Sinks& sinks)
       : p_(p),
         at_(at),
         c_(c),
@@ -57,7 +58,7 @@ class SegmentAttention {
         z_(z),
         group_(c.n_heads / c.n_kv_heads),
         source_(source),
-        bias_(bias),
+        relative_(relative),
         value_dim_(z.shape[2]),
         sinks_(sinks) {}
 
@@ -119,6 +120,11 @@ class SegmentAttention {
   float* bias_of(const Tensor& bias, std::int64_t row, Positions range) const {
     return bias.row(head(row)) + (range.begin - (s_.position + token(row)) + bias.row_size() / 2);
   }
+  /// Calls add(query, key) for the positions of `range`: the elements of two tensors like RelativeScores::of_queries
+  /// and of_keys that a row's score at each position has as terms; null for a tensor without data.
+  template <class Add>
+  void for_each_term(const Tensor& of_queries, const Tensor& of_keys, std::int64_t row, Positions range,
+                     Add&& add) const;
   Positions support(const Tile& tile, std::int64_t row, float neutral) const;
   void mix_part(const Tile& tile, std::int64_t row, std::int64_t rows, Positions range) const;
   void add_transposed(const Tile& tile, const float* strips, const GradientTile& d, std::int64_t n_columns,
@@ -134,7 +140,7 @@ class SegmentAttention {
   Tensor q_, z_;
   std::int64_t group_;
   KeySource source_;
-  Tensor bias_;
+  RelativeScores relative_;
   std::int64_t value_dim_;
   Sinks sinks_;
 };

@@ -97,6 +97,8 @@ struct Pass : ExecutionContext {
   std::optional<std::vector<std::int64_t>> hidden_rows{};  ///< Not in a model with an encoder.
   /// Receives the pooler's vector of each segment `[n, d]`, and the logits of the next sentence `[n, 2]`.
   std::function<void(const Tensor&vectors)> receive_pooled{}, receive_next_sentence{};
+  /// Receives the outputs of a task head: `[n, labels]`, of each segment or of each row.
+  std::function<void(const Tensor& outputs)> receive_outputs{};
   std::vector<Segment> sources{};    ///< The rows of the encoder. Their positions begin at 0, and they have no caches.
   std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder.
   ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without a tape.

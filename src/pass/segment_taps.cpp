@@ -9,7 +9,10 @@
 namespace vitrine {
 namespace {
 
-bool is_divisible(const SiteId& id) { return id.site != Site::pooler_out && id.site != Site::nsp_out; }
+bool is_divisible(const SiteId& id) {
+  constexpr Site kOfTexts[] = {Site::pooler_out, Site::nsp_out, Site::head_pooled, Site::head_dense, Site::head_labels};
+  return std::find(std::begin(kOfTexts), std::end(kOfTexts), id.site) == std::end(kOfTexts);
+}
 
 std::vector<std::int64_t> range_from(std::int64_t first, std::int64_t n) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(n));

@@ -24,6 +24,7 @@ inline constexpr Dim T{"T"}, T_1{"T-1"};  // tokens of the pass, and those but t
 inline constexpr Dim S{"S"};              // positions so far
 inline constexpr Dim n{"n"};              // tokens that chose an expert
 inline constexpr Dim d{"d"}, V{"V"};      // d_model, vocab_size
+inline constexpr Dim R{"R"}, L{"L"};      // texts, or tokens of a head that reads each; labels
 inline constexpr Dim one{"1"}, two{"2"};
 }  // namespace dims
 
@@ -141,6 +142,9 @@ class Site {
     final_out,
     pooler_out,
     nsp_out,
+    head_pooled,
+    head_dense,
+    head_labels,
     head_pre,
     head_post,
     head_scale,
@@ -253,6 +257,17 @@ inline constexpr auto kSharedSites = [] {
        "nsp_head.hook_nsp_out",
        {one, two},
        "logits: the second part follows the first, or not"},
+      {SitePlace::head,
+       kDefault,
+       "head.hook_pooled",
+       {one, d},
+       "the row of the text that a classifier reads: its first, its last, or the mean of all"},
+      {SitePlace::head,
+       kDefault,
+       "head.hook_dense",
+       {R, d},
+       "a classifier's dense layer, after activation and norm; of the text, or of each token"},
+      {SitePlace::head, kDefault, "head.hook_out", {R, L}, "a classifier's outputs, one for each label"},
       {SitePlace::head, kDefault, "head.hook_pre", {T, d}, "the head's dense layer, before the activation"},
       {SitePlace::head, kDefault, "head.hook_post", {T, d}, "after the activation"},
       {SitePlace::head, kDefault, "head.ln.hook_scale", {T, one}, "the divisor of the head's norm"},

@@ -50,6 +50,8 @@ struct LossRequest {
   /// Instead of cross-entropies: the gradients of all logits, `[T, vocab_size]`, from a loss that is computed
   /// elsewhere.
   std::span<const float> logit_gradients{};
+  /// Instead of cross-entropies: the gradients of the outputs of a task head, `[n, labels]`.
+  std::span<const float> output_gradients{};
   bool counts_choices = false;  ///< Of experts, for LossResult::choices_of.
   float router_scale = 1.0f;  ///< The `scale` of the router's losses, which are means over rows, summed over segments.
 };

@@ -92,7 +92,7 @@ bool is_looked_up(const Model& model, const Param& param) {
 }  // namespace
 
 ModelFacts config_facts(const Json& json, const std::string& name) {
-  const Family& family = family_of(json, name);
+  const Family family = family_of(json, name);
   ModelFacts facts{name, std::string(family.model_type) + ", config only", "", read_model_config(family, json, name)};
   for (const Preset& preset : all_presets()) {
     if (preset.name == name) facts.source = preset.source;

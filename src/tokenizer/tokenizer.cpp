@@ -66,13 +66,15 @@ bool SpecialRule::recognizes(std::string_view match) const {
   return true;
 }
 
-PairEncoding Tokenizer::encode_pair(std::string_view a, std::string_view b, SpecialTokens policy) const {
+PairEncoding Tokenizer::encode_pair(std::string_view a, std::string_view b, SpecialTokens policy,
+                                    std::optional<std::int64_t> most) const {
   check_size(a);
   check_size(b);
-  return encode_texts(a, b, policy);
+  return encode_texts(a, b, policy, most);
 }
 
-PairEncoding Tokenizer::encode_texts(std::string_view, std::string_view, SpecialTokens) const {
+PairEncoding Tokenizer::encode_texts(std::string_view, std::string_view, SpecialTokens,
+                                     std::optional<std::int64_t>) const {
   throw Unsupported("tokenizer", "pairs of texts are not supported: the tokenizer has no template for them");
 }
 

@@ -51,6 +51,7 @@ class SpecialRule {
 /// Two texts as one sequence, with the type ("segment") of each token.
 struct PairEncoding {
   std::vector<std::int32_t> ids, types;
+  bool is_cut = false;  ///< The texts had more tokens.
 };
 
 /// A vocabulary and the rules that divide text into its pieces. Immutable and thread-safe. Functions that take an id
@@ -75,8 +76,11 @@ class Tokenizer {
                                            SpecialTokens policy = SpecialTokens::written) const;
 
   /// The ids of a pair of texts, such as a question and a passage: BERT's [CLS] a [SEP] b [SEP], with types 0 for the
-  /// first text and 1 for the second. Throws Unsupported if the tokenizer has no rule for pairs.
-  PairEncoding encode_pair(std::string_view a, std::string_view b, SpecialTokens policy) const;
+  /// first text and 1 for the second. With `most`, at most so many ids: the longer text loses its last ones, then both,
+  /// as in the tokenizers library (longest_first). Throws Unsupported if the tokenizer has no rule for pairs, BadInput
+  /// if `most` leaves no room for a token of each text.
+  PairEncoding encode_pair(std::string_view a, std::string_view b, SpecialTokens policy,
+                           std::optional<std::int64_t> most = std::nullopt) const;
 
   /// The same ids, and at most about `max_items` of the steps that lead to them. Throws what encode throws.
   Explanation explain(std::string_view text, SpecialTokens policy, std::size_t max_items = 20'000) const;
@@ -136,7 +140,8 @@ class Tokenizer {
   void set_fim_tokens(const FimTokens& tokens) { fim_tokens_ = tokens; }
 
   /// What encode_pair() returns. By default, throws Unsupported.
-  virtual PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy) const;
+  virtual PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy,
+                                    std::optional<std::int64_t> most) const;
 
  private:
   /// `text` has at most 2^30 bytes, so that offsets fit into int32. Records every step unless `recorder` is null.

@@ -105,7 +105,7 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
 
 /// The contents of a checkpoint in addition to the parameters.
 struct ModelFiles {
-  const Family& family;
+  Family family;
   Json config;                  ///< config.json; empty if only an adapter is written.
   std::string tokenizer;        ///< A file, or a folder that has one; "": none.
   PeftOptions adapter{};        ///< If an adapter is written.

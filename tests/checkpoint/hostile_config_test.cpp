@@ -291,8 +291,8 @@ TEST(HostileValues, AreNamed) {
   expect_all_in(refusal_with("llama_mha", R"({"quantization_config": {}})"), {"config.json]", "quantization_config"});
   expect_all_in(refusal_with("llama_mha", R"({"model_type": "rwkv"})"), {"config.json]", "rwkv", "llama"});
   expect_all_in(refusal_with("llama_mha", R"({"model_type": null})"), {"config.json]", "model_type"});
-  expect_all_in(refusal_with("llama_mha", R"({"architectures": ["LlamaForSequenceClassification"]})"),
-                {"config.json]", "LlamaForSequenceClassification"});
+  expect_all_in(refusal_with("llama_mha", R"({"architectures": ["LlamaForMultipleChoice"]})"),
+                {"config.json]", "LlamaForMultipleChoice"});
   expect_all_in(refusal_with("llama_mha", R"({"hidden_size": null})"), {"config.json]", "hidden_size", "missing"});
   expect_all_in(refusal_with("llama_mha", R"({"eos_token_id": ["x"]})"), {"config.json]", "eos_token_id"});
   expect_all_in(refusal_with("gpt2_variant", R"({"add_cross_attention": true})"),

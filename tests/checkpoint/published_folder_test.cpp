@@ -143,9 +143,9 @@ TEST(PublishedFolders, AModelWithAnotherHeadIsReadWithoutItIfTheCallerAllows) {
     const char *golden, *name, *head, *base;
   };
   for (const Case& c :
-       {Case{"llama_mha", "LlamaForSequenceClassification", "score.weight", "LlamaModel"},
-        Case{"masked/bert", "BertForTokenClassification", "classifier.weight", "BertModel"},
-        Case{"masked/distilbert", "DistilBertForQuestionAnswering", "qa_outputs.weight", "DistilBertModel"},
+       {Case{"llama_mha", "LlamaForMultipleChoice", "score.weight", "LlamaModel"},
+        Case{"masked/bert", "BertForNextSentencePrediction", "classifier.weight", "BertModel"},
+        Case{"masked/distilbert", "DistilBertForRanking", "ranker.weight", "DistilBertModel"},
         Case{"pairs/bart", "BartForSequenceClassification", "classification_head.dense.weight", "BartModel"}}) {
     const HostileFolder whole(c.golden), folder(c.golden);
     const std::vector<float> values(4, 1.0f);

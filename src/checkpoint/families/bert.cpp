@@ -11,6 +11,7 @@ Family bert_family() {
                                {"cls.predictions.transform.LayerNorm", {"head.ln"}},
                                {"cls.predictions", {"unembed"}}});
   family.tensors.push_back({"cls.predictions.decoder", {"unembed"}});
+  family.tasks = pooled_classes("{p}pooler.dense", Activation::tanh, "classifier", "{p}pooler.dense");
   return family;
 }
 

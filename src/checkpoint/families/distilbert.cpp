@@ -29,6 +29,7 @@ Family distilbert_family() {
                                {"vocab_transform", {"head.dense"}},
                                {"vocab_layer_norm", {"head.ln"}},
                                {"vocab_projector", {"unembed"}}});
+  family.tasks = pooled_classes("pre_classifier", Activation::relu, "classifier", "pre_classifier");
   family.keys = {{"d_model", "dim"},
                  {"n_layers", "n_layers"},
                  {"n_heads", "n_heads"},

@@ -1,11 +1,12 @@
 // Gemma 1. Sources: Gemma Team 2024a; transformers, models/gemma; the published config.json files.
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
 Family gemma_family() {
-  return decoder_family("gemma", "GemmaForCausalLM", [](ConfigReader& c) {
+  Family family = decoder_family("gemma", "GemmaForCausalLM", [](ConfigReader& c) {
     // "gelu" in the published files is the tanh form, with which the model was trained (gemma_pytorch, gemma/model.py).
     std::string act = c.text_or("hidden_act", "gelu_pytorch_tanh");
     if (act == "gelu") act = "gelu_pytorch_tanh";
@@ -17,6 +18,8 @@ Family gemma_family() {
     for (DenseConfig* ffn : every<DenseConfig>(model.blocks)) ffn->activation = activation_named(c, "hidden_act", act);
     return model;
   });
+  family.tasks = decoder_classes(0);
+  return family;
 }
 
 }  // namespace vitrine

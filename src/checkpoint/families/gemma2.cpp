@@ -1,5 +1,6 @@
 // Gemma 2. Sources: Gemma Team 2024b; transformers, models/gemma2; the published config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -25,6 +26,7 @@ Family gemma2_family() {
     return model;
   });
   add_four_norms(family);
+  family.tasks = decoder_classes(0);
   return family;
 }
 

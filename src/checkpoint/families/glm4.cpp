@@ -1,6 +1,7 @@
 // GLM 4 of 2025 (GLM-4-0414): that of 2024, with norms after the sublayers, too. Sources: transformers, models/glm4;
 // the published config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -15,6 +16,7 @@ Family glm4_family() {
   add_gate_up(family);
   add_tensors(family.tensors, {{"{p}layers.{l}.post_self_attn_layernorm", {"blocks.{l}.ln1_post"}},
                                {"{p}layers.{l}.post_mlp_layernorm", {"blocks.{l}.ln2_post"}}});
+  family.tasks = decoder_classes(151329);
   return family;
 }
 

@@ -2,11 +2,12 @@
 // files.
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
 Family helium_family() {
-  return decoder_family("helium", "HeliumForCausalLM", [](ConfigReader& c) {
+  Family family = decoder_family("helium", "HeliumForCausalLM", [](ConfigReader& c) {
     DecoderKeys keys{.max_seq_len = 4096, .head_dim = 128};
     keys.norm.eps = 1e-8f;
     keys.rope.layout = RopeConfig::Layout::interleaved;
@@ -21,6 +22,8 @@ Family helium_family() {
     }
     return model;
   });
+  family.tasks = decoder_classes(3);
+  return family;
 }
 
 }  // namespace vitrine

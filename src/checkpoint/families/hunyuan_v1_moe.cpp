@@ -1,6 +1,7 @@
 // Hunyuan with experts: norms of q and k after RoPE, whose theta a fixed alpha stretches; a softmax router and a shared
 // expert. Sources: Tencent Hunyuan Team 2025; transformers, models/hunyuan_v1_moe.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -19,6 +20,7 @@ Family hunyuan_v1_moe_family() {
                                {"{p}layers.{l}.mlp.shared_mlp.gate_proj", {"blocks.{l}.mlp.shared.w_gate"}},
                                {"{p}layers.{l}.mlp.shared_mlp.up_proj", {"blocks.{l}.mlp.shared.w_up"}},
                                {"{p}layers.{l}.mlp.shared_mlp.down_proj", {"blocks.{l}.mlp.shared.w_down"}}});
+  family.tasks = decoder_classes(0);
   return family;
 }
 

@@ -1,6 +1,7 @@
 // Jamba: Mamba with norms of its steps, B and C; attention without positions in some layers, experts in others.
 // Sources: AI21 2024; transformers, models/jamba; the published config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 namespace {
@@ -51,6 +52,7 @@ Family jamba_family() {
                {"{p}layers.{l}.feed_forward.experts.{e}.up_proj", {"blocks.{l}.mlp.experts.{e}.w_up"}},
                {"{p}layers.{l}.feed_forward.experts.{e}.down_proj", {"blocks.{l}.mlp.experts.{e}.w_down"}}});
   family.balance_loss = 0.001;
+  family.tasks = decoder_classes(0);
   return family;
 }
 

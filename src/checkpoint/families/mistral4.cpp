@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 namespace {
@@ -63,6 +64,7 @@ Family mistral4_family() {
                                  {"d_ff_expert", "moe_intermediate_size"}}) {
     family.keys.push_back(key);
   }
+  family.tasks = decoder_classes(11);
   return family;
 }
 

@@ -2,11 +2,12 @@
 // models/olmo; the published config.json files.
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
 Family olmo_family() {
-  return decoder_family("olmo", "OlmoForCausalLM", [](ConfigReader& c) {
+  Family family = decoder_family("olmo", "OlmoForCausalLM", [](ConfigReader& c) {
     DecoderKeys keys{.eps_key = "layer_norm_eps", .head_dim_key = ""};
     keys.norm = {NormConfig::Kind::layer, 1e-5f, 0.0f, false, false};
     ModelConfig model = read_decoder(c, keys);
@@ -18,6 +19,8 @@ Family olmo_family() {
     for (AttentionConfig* a : every<AttentionConfig>(model.blocks)) a->qkv_clip = clip;
     return model;
   });
+  family.tasks = decoder_classes(1);
+  return family;
 }
 
 }  // namespace vitrine

@@ -1,6 +1,7 @@
 // OLMo 2: norms after the sublayers only, q and k normalized over their full width. Sources: OLMo Team 2024;
 // transformers, models/olmo2; the published config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -15,6 +16,7 @@ Family olmo2_family() {
     return model;
   });
   add_norms_after(family);
+  family.tasks = decoder_classes(1);
   return family;
 }
 

@@ -1,6 +1,7 @@
 // OLMo 3: OLMo 2's block; of four layers three have a window and plain RoPE, only the full ones have RoPE scaling.
 // Sources: OLMo Team 2025; transformers, models/olmo3; the published config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -30,6 +31,7 @@ Family olmo3_family() {
     return model;
   });
   add_norms_after(family);
+  family.tasks = decoder_classes(1);
   return family;
 }
 

@@ -1,6 +1,7 @@
 // Phi 3: fused qkv and gate_up, LongRoPE. Sources: Abdin et al. 2024; transformers, models/phi3; the published
 // config.json files.
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -23,6 +24,7 @@ Family phi3_family() {
   add_tensors(family.tensors, {{"{p}layers.{l}.self_attn.qkv_proj",
                                 {"blocks.{l}.attn.wq", "blocks.{l}.attn.wk", "blocks.{l}.attn.wv"}}});
   add_gate_up(family);
+  family.tasks = decoder_classes(32000);
   return family;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 namespace {
@@ -28,6 +29,10 @@ ModelConfig read_smollm3(ConfigReader& c) {
 
 }  // namespace
 
-Family smollm3_family() { return decoder_family("smollm3", "SmolLM3ForCausalLM", read_smollm3); }
+Family smollm3_family() {
+  Family family = decoder_family("smollm3", "SmolLM3ForCausalLM", read_smollm3);
+  family.tasks = decoder_classes(128004);
+  return family;
+}
 
 }  // namespace vitrine

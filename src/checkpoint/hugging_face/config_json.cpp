@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "checkpoint/hugging_face/quantization.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 namespace {
@@ -90,12 +91,14 @@ Json read_json_file(const std::string& path) {
   return text.find("Infinity") == text.npos ? parse_json(text, path) : parse_json(with_named_infinities(text), path);
 }
 
-const Family& family_of(const Json& config, const std::string& where) {
+Family family_of(const Json& config, const std::string& where) {
   const Family& family = family_of_type(config, where);
+  if (const TaskClass* const task = task_class_of(family, config)) return with_task(family, *task);
   if (fits(family, config)) return family;
   std::string expected(family.architecture);
   for (const std::string_view other : family.others) expected += ", " + std::string(other);
-  const std::string base = base_of(family.architecture);
+  const std::string base = base_of(family.architecture), stem = base.substr(0, base.rfind("Model"));
+  for (const TaskClass& task : family.tasks) expected += ", " + stem + std::string(task.ending);
   throw Unsupported(where,
                     "architectures: expected {}, got {} (--allow-config-key architectures reads the layers of {})",
                     expected, config["architectures"].dump(), base);
@@ -104,7 +107,7 @@ const Family& family_of(const Json& config, const std::string& where) {
 Json with_allowed_class(Json config, const std::string& where, const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), "architectures") == allowed.end()) return config;
   const Family& family = family_of_type(config, where);
-  if (fits(family, config)) return config;
+  if (fits(family, config) || task_class_of(family, config) != nullptr) return config;
   const bool is_encoder =
       family.has_encoder && !family.others.empty() && config.value("is_encoder_decoder", Json()) == false;
   config["architectures"] = {is_encoder ? std::string(family.others.front()) : base_of(family.architecture)};
@@ -132,6 +135,7 @@ ModelConfig read_model_config(const Family& family, const Json& config, const st
   reader.refuse("add_cross_attention");
   reader.expect(!reader.has("pruned_heads") || config["pruned_heads"].empty(), "pruned_heads", "none");
   ModelConfig result = family.read_config(reader);
+  if (family.task) read_task(reader, *family.task, result);
   reader.finish();
   validate(result, where);
   return result;

@@ -14,7 +14,7 @@ Json read_json_file(const std::string& path);
 
 /// The family of the model_type in `config`. Throws BadCheckpoint if there is none, Unsupported for an unknown one and
 /// for `architectures` of which the family has none. `where` names the file in messages.
-const Family& family_of(const Json& config, const std::string& where);
+Family family_of(const Json& config, const std::string& where);
 
 /// `config` with the class that has no head in place of one that the family does not have, if `allowed` lists
 /// `architectures`. Throws as family_of().

@@ -218,6 +218,15 @@ std::vector<std::string> ConfigReader::texts_or_empty(std::string_view key) {
   return value->get<std::vector<std::string>>();
 }
 
+std::map<std::string, std::string> ConfigReader::texts_by_key(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const bool is_texts =
+      value->is_object() && std::all_of(value->begin(), value->end(), [](const Json& v) { return v.is_string(); });
+  if (!is_texts) wrong_type(key, "an object of texts", *value);
+  return value->get<std::map<std::string, std::string>>();
+}
+
 std::vector<std::string> ConfigReader::texts_or_one(std::string_view key) {
   const Json* value = find(key);
   if (value != nullptr && value->is_string()) return {value->get<std::string>()};

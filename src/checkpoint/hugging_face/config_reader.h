@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,7 +43,8 @@ class ConfigReader {
   bool truth_or(std::string_view key, bool otherwise);  ///< The same, or a number, which is true unless it is 0.
   std::string text_or(std::string_view key, std::string_view otherwise);
   std::vector<std::string> texts_or_empty(std::string_view key);
-  std::vector<std::string> texts_or_one(std::string_view key);  ///< The same; a text alone is a list of one.
+  std::map<std::string, std::string> texts_by_key(std::string_view key);  ///< An object of texts; absent: empty.
+  std::vector<std::string> texts_or_one(std::string_view key);            ///< The same; a text alone is a list of one.
   /// The texts of a list of pairs [texts, times], each list repeated as often as it says; at most `most` texts.
   std::vector<std::string> repeated_texts_or_empty(std::string_view key, std::size_t most);
   std::vector<double> numbers(std::string_view key);  ///< A list. Throws if the key is missing.

@@ -1,5 +1,6 @@
 #include "checkpoint/hugging_face/encoder_parts.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -62,6 +63,35 @@ ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation
   return model;
 }
 
+ModelConfig read_rotary_encoder(ConfigReader& c, const RotaryEncoderKeys& keys) {
+  for (const char* key : {"attention_probs_dropout_prob", "hidden_dropout_prob"}) c.ignore(key);
+  const Activation activation = read_activation(c, "hidden_act", keys.activation);
+  ModelConfig model = read_encoder(c,
+                                   {.d_model = "hidden_size",
+                                    .n_layers = "num_hidden_layers",
+                                    .n_heads = "num_attention_heads",
+                                    .d_ff = "intermediate_size",
+                                    .activation = "hidden_act",
+                                    .pad_id = keys.pad_id,
+                                    .has_pooler = false},
+                                   c.number_or("layer_norm_eps", 1e-12), activation);
+  model.max_seq_len = c.size_or("max_position_embeddings", keys.max_seq_len);
+  model.embedding.position_table = false;
+  model.embedding.n_types =
+      c.optional_number("type_vocab_size") == 0.0 ? 0 : c.size_or("type_vocab_size", keys.n_types);
+  for (AttentionConfig* attention : every<AttentionConfig>(model.blocks)) {
+    attention->head_dim = read_head_dim(c, keys.head_dim_key, model.d_model, attention->n_heads);
+    attention->score_scale = inverse_sqrt(static_cast<double>(attention->head_dim));
+    attention->rope = read_rope(c, attention->head_dim, model.max_seq_len, {.theta = keys.theta});
+    expect_pairs(c, *attention->rope, "num_attention_heads");
+  }
+  for (DenseConfig* dense : every<DenseConfig>(model.blocks)) {
+    dense->gated = true;
+    dense->activation = activation;
+  }
+  return model;
+}
+
 ModelConfig read_roberta(ConfigReader& c) {
   ModelConfig model = read_bert(c, Activation::gelu_erf, 1);
   const double pad = c.number_or("pad_token_id", 1);
@@ -103,8 +133,10 @@ Family bert_like(std::string_view model_type, std::string_view architecture, std
                     "cls.seq_relationship.weight", "cls.seq_relationship.bias"};
   // some files of models without a head have no pooler
   family.adapt = [](ModelConfig& model, const HasTensor& has) {
-    const bool is_stored =
-        has("pooler.dense.weight") || has("bert.pooler.dense.weight") || has("roberta.pooler.dense.weight");
+    constexpr std::string_view kNames[] = {"pooler.dense.weight",         "bert.pooler.dense.weight",
+                                           "roberta.pooler.dense.weight", "mpnet.pooler.dense.weight",
+                                           "pooler.weight",               "albert.pooler.weight"};
+    const bool is_stored = std::any_of(std::begin(kNames), std::end(kNames), has);
     if (model.pooler && !model.has_head && !is_stored) model.pooler.reset();
   };
   family.keys = {{"d_model", "hidden_size"},
@@ -121,6 +153,7 @@ Family roberta_like(std::string_view model_type, std::string_view architecture, 
   add_tensors(family.tensors,
               {{"lm_head.dense", {"head.dense"}}, {"lm_head.layer_norm", {"head.ln"}}, {"lm_head", {"unembed"}}});
   family.tensors.push_back({"lm_head.decoder", {"unembed"}});
+  family.tasks = pooled_classes("classifier.dense", Activation::tanh, "classifier.out_proj", "{p}pooler.dense");
   return family;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint/hugging_face/family_parts.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -18,6 +19,17 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
 /// Reads BERT's config. `head_activation`, if given, replaces hidden_act in the head.
 ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation = std::nullopt,
                       std::int64_t pad_id = 0);
+/// The defaults of an encoder with RoPE instead of positions, and gated FFNs.
+struct RotaryEncoderKeys {
+  double theta = 10000;
+  std::int64_t n_types = 0;
+  std::int64_t pad_id = 0;
+  std::int64_t max_seq_len = 8192;
+  std::string_view activation = "gelu";
+  std::string_view head_dim_key{};  ///< Empty: a head has d_model / n_heads elements.
+};
+/// Reads one with BERT's keys and norms.
+ModelConfig read_rotary_encoder(ConfigReader& c, const RotaryEncoderKeys& keys);
 /// Reads RoBERTa's config, whose positions begin after that of the padding.
 ModelConfig read_roberta(ConfigReader& c);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "checkpoint/hugging_face/task_parts.h"
 
 namespace vitrine {
 
@@ -46,6 +47,7 @@ Family decoder_family(std::string_view model_type, std::string_view architecture
       {"{p}layers.{l}.self_attn.k_norm", {"blocks.{l}.attn.k_norm"}},
   };
   family.ignored = {"{p}layers.{l}.self_attn.rotary_emb.inv_freq", "{p}rotary_emb.inv_freq"};  // of early libraries
+  family.tasks = decoder_classes();
   family.keys = {{"d_model", "hidden_size"},         {"n_layers", "num_hidden_layers"},
                  {"n_heads", "num_attention_heads"}, {"n_kv_heads", "num_key_value_heads"},
                  {"d_ff", "intermediate_size"},      {"max_seq_len", "max_position_embeddings"},
@@ -227,7 +229,7 @@ ModelConfig read_gptj_decoder(ConfigReader& c) {
 }
 
 ModelConfig read_gemma_decoder(ConfigReader& c, DecoderKeys keys) {
-  c.refuse("use_bidirectional_attention");
+  if (!keys.may_be_bidirectional) c.refuse("use_bidirectional_attention");
   keys.tied = true;
   keys.norm.weight_offset = 1.0f;
   keys.head_dim = 256;

@@ -74,6 +74,7 @@ struct DecoderKeys {
   std::string_view n_kv_heads_key = "num_key_value_heads";  ///< Empty: as many as query heads.
   RopeKeys rope{};
   bool has_rope = true;
+  bool may_be_bidirectional = false;  ///< Of Gemma: the family reads use_bidirectional_attention.
 };
 
 /// Reads the keys that most decoders of transformers share: sizes, norms before both sublayers, RoPE, an FFN; no

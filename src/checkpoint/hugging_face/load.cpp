@@ -186,11 +186,17 @@ class Binder {
     for (const auto& [name, tensor] : tensors_.all) {
       const std::string& in_file = name_in_file(name, tensor);
       if (used_.contains(name) || is_buffer(name) || is_allowed(in_file)) continue;
+      if (is_of_other_class(name)) {
+        leave_out(in_file, tensor);
+        continue;
+      }
       throw BadCheckpoint(tensor.file, "tensor {} is not part of this model (--allow-tensor ignores it)", in_file);
     }
   }
 
   std::string_view prefix() const { return prefix_; }
+  /// The modules that another class of the family has, and this one does not use.
+  const std::vector<UnreadTensors>& left_out() const { return left_out_; }
 
  private:
   void bind(const TensorPlace& place) {
@@ -333,6 +339,20 @@ class Binder {
                        [&](std::string_view ending) { return name.ends_with(ending); });
   }
 
+  bool is_of_other_class(std::string_view name) const {
+    const std::string_view module = name.substr(0, name.rfind('.'));
+    return std::any_of(family_.unused.begin(), family_.unused.end(),
+                       [&](std::string_view unused) { return module == with_prefix(unused, prefix_); });
+  }
+
+  /// The tensors of a module follow each other.
+  void leave_out(const std::string& name, const StoredTensor& tensor) {
+    const std::string module = name.substr(0, name.rfind('.'));
+    if (left_out_.empty() || left_out_.back().what != module) left_out_.push_back({module});
+    ++left_out_.back().count;
+    left_out_.back().bytes += std::ssize(tensor.bytes);
+  }
+
   /// Whether the caller names the tensor, or its beginning followed by `*`.
   bool is_allowed(std::string_view name) const {
     return std::any_of(tensors_.allowed.begin(), tensors_.allowed.end(), [&](std::string_view allowed) {
@@ -347,6 +367,7 @@ class Binder {
   std::map<const Param*, std::vector<std::byte>> heads_;  // the parts that are copied so far
   std::set<std::string> used_;                            // stored names of this model
   std::string_view prefix_;
+  std::vector<UnreadTensors> left_out_;
 };
 
 }  // namespace
@@ -371,6 +392,7 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
   ModelParams params;
   Binder binder(family, config, tensors, params);
   binder.bind();
+  result.unread = binder.left_out();
   result.table = std::make_shared<const Family>(family);
   result.prefix = binder.prefix();
   result.family = family.model_type;
@@ -383,9 +405,9 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
 Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
                              const LoadOptions& options) {
   TextHalf half = text_half(config, where, options.allowed_config_keys);
-  const Family& family = family_of(half.config, half.where);
+  const Family family = family_of(half.config, half.where);
   ModelConfig model = read_model_config(family, half.config, half.where, options.allowed_config_keys);
-  std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
+  const std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   narrow_doubles(tensors);
   ConfigReader reader(half.config, half.where, options.allowed_config_keys);
   tensors.without_values = options.without_values;
@@ -393,7 +415,7 @@ Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const st
   join_quantized(quantization, tensors);
   tensors.allowed = options.allowed_tensors;
   Checkpoint result = bind_tensors(family, std::move(model), std::move(tensors), std::move(half.placeholders));
-  result.unread = std::move(unread);
+  result.unread.insert(result.unread.end(), unread.begin(), unread.end());
   if (quantization.groups.rounds_activations) {
     result.notes.emplace_back("activations are not rounded, although quantization_config says so (docs/quantizing.md)");
   }
@@ -413,7 +435,7 @@ Checkpoint load_hugging_face(const std::string& folder, const LoadOptions& optio
   if (!may_exist(config_path)) throw BadInput(folder, "expected config.json in the folder");
   const Json json = read_json_file(config_path.string());
   const TextHalf half = text_half(json, config_path.string(), options.allowed_config_keys);
-  const Family& family = family_of(half.config, half.where);
+  const Family family = family_of(half.config, half.where);
   read_model_config(family, half.config, half.where, options.allowed_config_keys);  // its errors come first
   Checkpoint result = bind_hugging_face(json, open_tensors(folder), config_path.string(), options);
   const std::string inside = result.wrapper.empty() ? "" : " in " + result.wrapper;

@@ -65,13 +65,51 @@ void read_modules(const std::string& folder, SentenceConfig& config) {
   }
 }
 
-/// The prompts of config_sentence_transformers.json, and the one that is used without a name.
+/// A function that the outputs of a CrossEncoder go through, by its class in torch.
+ScoreFunction score_function_named(const std::string& name, const std::string& path) {
+  constexpr std::pair<std::string_view, ScoreFunction> kKnown[] = {
+      {"Identity", ScoreFunction::none}, {"Sigmoid", ScoreFunction::sigmoid}, {"Softmax", ScoreFunction::softmax}};
+  for (const auto& [known, function] : kKnown) {
+    if (name.starts_with("torch.") && name.substr(name.rfind('.') + 1) == known) return function;
+  }
+  throw Unsupported(path, "activation function {} is not supported (torch.nn's Identity, Sigmoid and Softmax are)",
+                    name);
+}
+
+Similarity similarity_named(const std::string& name, const std::string& path) {
+  constexpr std::string_view kNames[] = {"cosine", "dot", "euclidean", "manhattan"};
+  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
+  if (at != std::end(kNames)) return static_cast<Similarity>(at - std::begin(kNames));
+  throw Unsupported(path, "similarity_fn_name: expected cosine, dot, euclidean or manhattan, got \"{}\"", name);
+}
+
+/// The function of a CrossEncoder in config.json: that of today, else that of versions before 4.
+void read_score_function(const std::string& folder, SentenceConfig& config) {
+  const std::string path = (fs::path(folder) / "config.json").string();
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  const Json json = read_json_file(path);
+  if (!json.is_object()) return;
+  ConfigReader c(json, path);
+  std::string name = c.text_or("sbert_ce_default_activation_function", "");
+  if (auto own = c.object("sentence_transformers")) name = own->text_or("activation_fn", name);
+  if (!name.empty()) config.score = score_function_named(name, path);
+}
+
+/// What config_sentence_transformers.json says of scores, and its prompts with the one that is used without a name.
 void read_prompts(const std::string& folder, SentenceConfig& config) {
   const std::string path = (fs::path(folder) / "config_sentence_transformers.json").string();
   std::error_code error;
   if (!fs::exists(path, error)) return;
   const Json json = read_json_file(path);
   const JsonFields fields(json, "the configuration", path);
+  if (const std::string name = fields.string("activation_fn", ""); !name.empty()) {
+    config.score = score_function_named(name, path);
+  }
+  const Json* const similarity = fields.find("similarity_fn_name");
+  if (similarity != nullptr && !similarity->is_null()) {
+    config.similarity = similarity_named(fields.string("similarity_fn_name"), path);
+  }
   if (const Json* prompts = fields.find("prompts"); prompts != nullptr) {
     const JsonFields texts(*prompts, "prompts", path);
     for (const auto& [name, text] : prompts->items()) {
@@ -103,8 +141,10 @@ void SentenceConfig::use_prompt(const std::string& name, std::string_view where)
   prompt = found->second;
 }
 
-std::string SentenceConfig::prepared(const std::string& text) const {
-  return lowercase ? vitrine::lowercase(prompt + text) : prompt + text;
+std::string SentenceConfig::prepared(const std::string& text) const { return without_prompt(prompt + text); }
+
+std::string SentenceConfig::without_prompt(const std::string& text) const {
+  return lowercase ? vitrine::lowercase(text) : text;
 }
 
 SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* tokenizer, std::int64_t context) {
@@ -114,6 +154,7 @@ SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* to
   std::error_code error;
   if (!fs::is_directory(path, error)) return config;
   read_modules(path, config);
+  read_score_function(path, config);
   read_prompts(path, config);
   const std::string sizes = (fs::path(path) / "sentence_bert_config.json").string();
   std::optional<std::int64_t> length;

@@ -6,13 +6,18 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/task_head.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
+
+/// How alike two vectors are: the cosine, the product, or the negative of the distance.
+enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan };
 
 struct SentenceConfig {
   std::string pooling = "mean";  ///< "mean", "cls", "max" or "last".
@@ -23,11 +28,15 @@ struct SentenceConfig {
   std::map<std::string, std::string> prompts;  ///< By name.
   std::string prompt;                          ///< Is put before every text.
   bool pools_prompt = true;                    ///< The rows of the prompt count.
+  Similarity similarity = Similarity::cosine;  ///< Of two vectors.
+  std::optional<ScoreFunction> score;          ///< Of a CrossEncoder, if the folder says it.
 
   /// Uses a prompt by name. Throws BadInput for an unknown name, Unsupported if its rows do not count.
   void use_prompt(const std::string& name, std::string_view where);
   /// The text that is tokenized.
   std::string prepared(const std::string& text) const;
+  /// The same without the prompt: the second text of a pair.
+  std::string without_prompt(const std::string& text) const;
 };
 
 /// The config of the model at `path`; the default unless it is a folder with a modules.json. The length is that of the

@@ -178,6 +178,9 @@ TextHalf text_half(Json config, const std::string& where, const std::vector<std:
     half.config = config["text_config"];
     half.where += ", text_config";
   }
+  if (half.config.is_object() && half.config.value("use_bidirectional_attention", Json()) == true) {
+    throw Unsupported(half.where, "use_bidirectional_attention: expected null or false, got true");
+  }
   overrule(half.config, config, *wrapper, reader);
   complete(half.config, *wrapper);
   if (!is_flat) reader.finish();

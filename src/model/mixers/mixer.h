@@ -28,6 +28,7 @@
 
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/position_scores.h"
 #include "ops/rope.h"
 #include "ops/state_scan.h"
 #include "pass/pass.h"
@@ -95,6 +96,7 @@ struct SublayerInput {
   Tensor normed;   ///< `[T, d]`: after it.
   Tensor encoded;  ///< `[S, d_encoder]`: the encoder's output; no data without one, or if caches hold K and V.
   Tensor bias{};   ///< The relative bias of the stack; no data without one.
+  PositionRows positions{};                                ///< Of the stack's table of relative positions.
   const RopeTables* rope = nullptr;                        ///< The rotations of the stack.
   const std::optional<NormConfig>* norm_config = nullptr;  ///< The norm that made `normed`.
   const NormParams* norm_params = nullptr;

@@ -76,6 +76,37 @@ void keep(Pass& p, const KeyValueRows& own, const KeyValueRows& kept) {
   keep_rows(own.v, kept.v);
 }
 
+/// The rows of the table of positions belong to no text, so they have no adapters.
+void refuse_adapters(Pass& p, Stack stack, std::initializer_list<std::string_view> weights) {
+  for (const Segment& s : p.segments_of(stack)) {
+    for (const AppliedAdapter& applied : s.modifiers.adapters) {
+      for (const std::string_view weight : weights) {
+        if (applied.adapter->find(weight) == nullptr) continue;
+        throw Unsupported("adapter", "{} also projects positions in this model: adapters cannot change it", weight);
+      }
+    }
+  }
+}
+
+/// The scores by relative position of queries and keys, if the layer has them.
+RelativeScores relative_scores(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w,
+                               const SublayerInput& x, const Tensor& bias, const Tensor& q, const Tensor& k) {
+  RelativeScores relative{bias};
+  if (!c.position_terms) return relative;
+  const PositionTermsConfig& terms = *c.position_terms;
+  if (terms.shares) refuse_adapters(p, at.stack, {w.wq.weight.name, w.wk.weight.name});
+  const auto products = [&](const LinearParams& own, const LinearParams& shared, const Tensor& rows) {
+    const Tensor projected = linear_part(p, terms.shares ? shared : own, x.positions.rows, 0);
+    return position_products(p, rows, projected, c.score_scale);
+  };
+  relative.row_of_distance = x.positions.of_distance;
+  if (terms.of_queries) {
+    relative.of_queries = p.tap(at(AttentionSite::rel_pos_q), products(w.w_pos_k, w.wk, q));
+  }
+  if (terms.of_keys) relative.of_keys = p.tap(at(AttentionSite::rel_pos_k), products(w.w_pos_q, w.wq, k));
+  return relative;
+}
+
 /// `bias`: the relative bias of the stack; no data without one.
 Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const AttentionParams& w, const SublayerInput& x,
                  const Tensor& bias) {
@@ -110,7 +141,8 @@ Tensor attention(Pass& p, BlockSite at, const AttentionConfig& c, const Attentio
     return {};
   }
   const Param* const sinks = c.sink ? &w.sinks : nullptr;
-  Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, read.k, read.v, sources, bias, sinks));
+  const RelativeScores relative = relative_scores(p, at, c, w, x, bias, q, read.k);
+  Tensor z = p.tap(at(AttentionSite::z), attend(p, at, c, c.mask(), q, read.k, read.v, sources, relative, sinks));
   append_own();
   if (c.out_gate) {
     const Tensor gate = sigmoid(p, linear(p, w.w_gate, x.normed)).reshaped(z.shape);
@@ -143,6 +175,11 @@ void list_attention(ParamList& list, const std::string& at, const AttentionConfi
   }
   if (c.sink) list.add(w.sinks, at + ".sinks.weight", Shape{c.n_heads});
   if (c.out_gate) list.linear(w.w_gate, at + ".w_gate", d_z, d, c.gate_bias);
+  if (c.position_terms && !c.position_terms->shares) {
+    const std::int64_t width = c.n_heads * c.head_dim;
+    if (c.position_terms->of_queries) list.linear(w.w_pos_k, at + ".w_pos_k", width, d, true);
+    if (c.position_terms->of_keys) list.linear(w.w_pos_q, at + ".w_pos_q", width, d, true);
+  }
   list.linear(w.wo, at + ".wo", d, d_z, c.out_bias);
 }
 
@@ -168,6 +205,10 @@ void check(std::string_view where, const AttentionConfig& c) {
     throw BadInput(where, "chunked: expected a window, and attention to earlier tokens only");
   }
   check_query_scale(where, c.query_scale);
+  if (c.position_terms && (!c.bidirectional || c.n_kv_heads != c.n_heads || c.kv_layer)) {
+    throw BadInput(where,
+                   "scores by relative position need a bidirectional layer with as many heads of keys as of queries");
+  }
   if (c.alibi && static_cast<std::int64_t>(c.alibi->slopes.size()) != c.n_heads) {
     throw BadInput(where, "expected an ALiBi slope for each of {} heads, got {}", c.n_heads, c.alibi->slopes.size());
   }

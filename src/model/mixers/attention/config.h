@@ -32,11 +32,28 @@ void for_each_field(C& c, Visit&& visit) {
   visit(Field{"after_rope", "the norm of q and k follows RoPE"}, c.after_rope);
 }
 
+/// Scores by relative position (ops/position_scores.h): of queries (c2p), of keys (p2c), or both.
+struct PositionTermsConfig {
+  bool of_queries = false;
+  bool of_keys = false;
+  bool shares = false;  ///< The table goes through the projections of k and q, else through projections of its own.
+
+  bool operator==(const PositionTermsConfig&) const = default;
+};
+
+template <ConfigOf<PositionTermsConfig> C, class Visit>
+void for_each_field(C& c, Visit&& visit) {
+  visit(Field{"of_queries", "scores of a query by the distance to a key", {}, false}, c.of_queries);
+  visit(Field{"of_keys", "scores of a key by the distance of a query", {}, false}, c.of_keys);
+  visit(Field{"shares", "they use the projections of k and q", {}, false}, c.shares);
+}
+
 struct AttentionParams {
-  LinearParams wq, wk, wv, wo;  ///< wk and wv only if the layer has keys and values of its own, wv if they differ.
-  NormParams q_norm, k_norm;    ///< If the config has qk_norm.
-  Param sinks;                  ///< `[n_heads]`, if the config has a sink.
-  LinearParams w_gate;          ///< If the config has an output gate.
+  LinearParams wq, wk, wv, wo;    ///< wk and wv only if the layer has keys and values of its own, wv if they differ.
+  NormParams q_norm, k_norm;      ///< If the config has qk_norm.
+  Param sinks;                    ///< `[n_heads]`, if the config has a sink.
+  LinearParams w_gate;            ///< If the config has an output gate.
+  LinearParams w_pos_k, w_pos_q;  ///< Of the table of positions, if its terms do not share wk and wq.
 };
 
 struct AttentionConfig : AttendConfig {
@@ -58,6 +75,7 @@ struct AttentionConfig : AttendConfig {
   /// The earlier layer of the stack whose keys and values it reads: it has neither projections to them nor a cache.
   std::optional<std::int64_t> kv_layer{};
   std::optional<QueryScaleConfig> query_scale{};
+  std::optional<PositionTermsConfig> position_terms{};
   bool out_gate = false;   ///< z is multiplied by sigmoid(x · w_gate) before the output projection.
   bool gate_bias = false;  ///< w_gate has a bias, if there is an output gate.
 
@@ -86,6 +104,7 @@ void for_each_field(C& c, Visit&& visit) {
         c.values_are_keys);
   visit(Field{"kv_layer", "the earlier layer whose keys and values it reads", {}, false}, c.kv_layer);
   visit(Field{"query_scale", "a factor of the queries that grows with the position"}, c.query_scale);
+  visit(Field{"position_terms", "scores by relative position", {}, false}, c.position_terms);
   visit(Field{"out_gate", "the heads' outputs are multiplied by sigmoid(x · w_gate)"}, c.out_gate);
   if (c.out_gate) visit(Field{"gate_bias", "bias of w_gate"}, c.gate_bias);
 }

@@ -53,7 +53,7 @@ void list_params(ParamList& list, const std::string& at, const DenseConfig& c, F
     list.add(w.xielu.beta, at + ".xielu_beta.weight", Shape{1});
     list.add(w.xielu.eps, at + ".xielu_eps.weight", Shape{1});
   }
-  list.linear(w.w_down, at + ".w_down", d.stream, c.d_ff, c.bias);
+  list.linear(w.w_down, at + ".w_down", d.stream, c.d_ff, c.bias || c.down_bias);
 }
 
 void tap_input(Pass& p, BlockSite at, const DenseConfig&, SublayerInput& in) { tap_stream(p, at(FfnSite::mlp_in), in); }

@@ -29,6 +29,7 @@ struct DenseConfig {
   Activation activation = Activation::silu;
   bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
   bool bias = false;
+  bool down_bias = false;  ///< A bias of w_down, where the others have none.
   bool xielu = false;                      ///< In place of `activation`; not gated.
   std::optional<ClampedSwiglu> clamped{};  ///< In place of act(x·w_gate) ⊙ x·w_up; gated.
   /// The gate becomes what it has above its mean plus so many standard deviations, else 0 (ops/gaussian_topk.h).
@@ -46,6 +47,7 @@ void for_each_field(C& c, Visit&& visit) {
   if (!c.xielu && !c.clamped) visit(Field{"activation", "of the FFN"}, c.activation);
   visit(Field{"gated", "act(x · w_gate) ⊙ (x · w_up), else act(x · w_up)"}, c.gated);
   visit(Field{"ffn_bias", "biases of its projections"}, c.bias);
+  if (!c.bias) visit(Field{"down_bias", "a bias of w_down alone", {}, false}, c.down_bias);
   visit(Field{"clamped_swiglu", "(u + 1) · g · sigmoid(alpha · g) of clamped halves"}, c.clamped);
   if (c.gated) visit(Field{"gate_scale", "factor of the gate before the activation", {}, false}, c.gate_scale);
   visit(Field{"ffn_out_scale", "factor of the FFN's output", {}, false}, c.out_scale);

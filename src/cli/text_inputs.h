@@ -1,0 +1,65 @@
+// Texts, or pairs of them, as the ids that a model reads whole.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/hugging_face/sentence_transformers.h"
+#include "cli/options.h"
+#include "generate/read_texts.h"
+
+namespace vitrine::cli {
+
+/// Rows of a pass for each text of a batch: passes are bounded by rows, since lengths differ.
+constexpr std::int64_t kRowsOfText = 64;
+
+/// The options of commands that read whole texts.
+struct TextInputOptions : Options {
+  std::string model;
+  bool lines = false, no_truncate = false;
+  std::int64_t batch = 32;
+};
+
+/// Adds MODEL, --lines, --batch, --no-truncate, --no-special, --ids, --adapter and --control. `about_lines` says what a
+/// line of stdin is.
+void add_text_inputs(Command& command, TextInputOptions& options, const std::string& about_lines);
+
+/// Texts that wait for a pass. Texts that are too long are cut as in sentence-transformers: those alone before what the
+/// tokenizer puts at their end, pairs by their longer text.
+class TextInputs {
+ public:
+  TextInputs(const Session& session, const TextInputOptions& options);
+
+  /// Adds a text, or a pair. Throws BadInput for a text that is too long with --no-truncate.
+  void add(const std::string& text, const std::optional<std::string>& pair = {});
+  void add(std::vector<std::int32_t> ids);
+  /// Adds what a line of --lines holds: a JSON string, a list of ids, a list of two strings, or {"text","text_pair"}.
+  void add_line(const std::string& line, std::int64_t number);
+  void clear();
+
+  const SentenceConfig& config() const { return config_; }
+  /// Puts the prompt of the first of these names that the folder has before each text, else the folder's own.
+  void use_prompt_of(std::initializer_list<const char*> names);
+  std::size_t size() const { return ids_.size(); }
+  TextIds texts() const { return {ids_, types_}; }
+  const std::vector<std::int32_t>& ids(std::size_t i) const { return ids_[i]; }
+  /// Reports on stderr how many texts were cut, if any.
+  void report_cut() const;
+
+ private:
+  const Session& session_;
+  const TextInputOptions& options_;
+  SentenceConfig config_;
+  std::string default_prompt_;
+  std::vector<std::vector<std::int32_t>> ids_, types_;
+  std::int64_t n_cut_ = 0;
+};
+
+/// Calls read() whenever `inputs` has some of the lines of stdin, and clears them after it.
+void for_each_batch(const TextInputOptions& options, TextInputs& inputs, const std::function<void()>& read);
+
+}  // namespace vitrine::cli
