@@ -20,10 +20,18 @@ constexpr std::chrono::milliseconds kFirstBar{500};
 
 /// Replaces the name in an argument, as in NAME=hf:ORG/REPOSITORY=0.5: the name of an adapter, a scale and layers are
 /// no part of it.
-void replace_name(std::string& argument, HubWanted wanted, const HubAccess& access) {
+void replace_name(std::string& argument, HubWanted wanted, const HubAccess& access, Options& o) {
   if (!is_hub_name(argument) && argument.find("=hf:") == argument.npos) return;
   const std::string name = parse_control_text(argument).path;  // an adapter's text has no layers, and a path neither
-  if (is_hub_name(name)) argument.replace(argument.find(name), name.size(), local_path(name, wanted, access));
+  if (!is_hub_name(name)) return;
+  TokenizerFiles files;
+  if (wanted == HubWanted::tokenizer) {
+    files = tokenizer_files(parse_hub_name(name), access);
+    if (files.folder != nullptr) o.hub_folders.push_back(files.folder);
+  } else {
+    files.path = local_path(name, wanted, access);
+  }
+  argument.replace(argument.find(name), name.size(), files.path);
 }
 
 }  // namespace
@@ -107,7 +115,7 @@ void fetch_named(Options& o, const std::string& owner) {
   const HubAccess access = hub_access(o, display);
   const auto replace = [&](std::string& argument, HubWanted wanted) {
     const std::string given = argument;
-    replace_name(argument, wanted, access);
+    replace_name(argument, wanted, access, o);
     if (given != argument) o.hub_names[argument] = given;
   };
   if (o.first_is_model()) replace(o.first, o.first_wanted);

@@ -20,6 +20,7 @@
 #include "generate/generator.h"
 #include "generate/open_model.h"
 #include "hub/select.h"
+#include "hub/temporary_folder.h"
 #include "inspect/objective.h"
 #include "report/model_facts.h"
 
@@ -61,6 +62,7 @@ struct Options {
   };
   std::vector<HubPlace> hub_places;
   std::map<std::string, std::string> hub_names;  // what was replaced, by the path
+  std::vector<std::shared_ptr<const TemporaryFolder>> hub_folders;  // of what replaces them and is not in the cache
   std::function<bool()> takes_one_model{};       // whether a single positional is MODEL, as it is with --ids
   HubWanted first_wanted = HubWanted::model;
 

@@ -112,6 +112,20 @@ TEST_F(Hub, PullSaysWhatItHasDone) {
   expect_usage_error({"pull"});
 }
 
+TEST_F(Hub, ATokenizerWithinWeightsComesWithoutThem) {
+  const std::string file = folder_ / "m.gguf";
+  output_of({"quantize", default_model(), file, "--type", "f32"});
+  const std::string content = read_file(file);
+  hub_.add("m.gguf", content);
+  EXPECT_EQ(fetching({"tokenize", "hf:o/n", "Once upon"}), output_of({"tokenize", file, "Once upon"}));
+  EXPECT_LT(hub_.sent(), static_cast<std::int64_t>(content.size() / 2));
+  EXPECT_TRUE(json_of({"models"})["models"].empty());
+  fetching({"pull", "hf:o/n"});
+  const std::int64_t before = hub_.sent();
+  EXPECT_EQ(output_of({"tokenize", "hf:o/n", "Once upon"}), output_of({"tokenize", file, "Once upon"}));
+  EXPECT_LT(hub_.sent() - before, 10'000) << "the cache has the file";
+}
+
 TEST_F(Hub, ModelsAreListedAndDeleted) {
   hub_.add("a.gguf", noise(3000));
   EXPECT_THAT(output_of({"models"}), HasSubstr("no models"));
