@@ -35,7 +35,7 @@ struct TableElements {
   FloatTable table;
   explicit TableElements(const MatrixView& m) : table(load_table(m.scales.groups->values)) {}
   [[gnu::always_inline]] Scale scale(float s) const { return table * s; }
-  [[gnu::always_inline]] static const std::byte* at(const std::byte* row, std::int64_t k) { return row + k / 2; }
+  [[gnu::always_inline]] static const std::byte* at(const std::byte* row, std::int64_t k) { return row + (k >> 1); }
   [[gnu::always_inline]] static Vec load(const std::byte* p, const Scale& scale) { return look_up(scale, p); }
   [[gnu::always_inline]] static Vec load_first(const std::byte* p, int, const Scale& scale) {
     return look_up(scale, p);
@@ -97,7 +97,7 @@ void widened_tile(const float* x, std::int64_t ldx, const MatrixView& m, std::in
   const float* scales[kRows];
   Vec acc[kTokens][kRows];
   unrolled<kRows>([&](auto r) {
-    w[r] = m.data + bytes_of(m.dtype, (row + r) * m.row_stride);
+    w[r] = Elements::at(m.data, (row + r) * m.row_stride);
     scales[r] = reinterpret_cast<const float*>(s.data) + (s.first_row + row + r) / s.block_rows * s.row_stride +
                 s.first_col / s.block_cols;
     unrolled<kTokens>([&](auto t) { acc[t][r] = zero(); });
