@@ -108,7 +108,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   model.vocab_size = config.encoder ? config.encoder->vocab_size : config.vocab_size;
   model.max_seq_len = config.encoder ? config.encoder->max_seq_len : config.max_seq_len;
   model.d_model = config.encoder ? config.encoder->d_model : config.d_model;
-  model.can_generate = !config.encoder && !is_bidirectional(config);
+  model.can_generate = !config.encoder && !is_bidirectional(config) && !config.task;
   model.tokenizer = session.tokenizer.get();
   model.chat = chat;
   model.templates = std::move(templates);

@@ -6,6 +6,7 @@
 #include "serve/foreign_fields.h"
 #include "serve/modifier_fields.h"
 #include "serve/prompts.h"
+#include "serve/read_reply.h"
 #include "tokenizer/read/base64.h"
 
 namespace vitrine {
@@ -36,29 +37,6 @@ class VectorsOfRounds : public JobReply {
   WriteVectors write_;
 };
 
-/// Of a model that reads a text at once.
-class VectorsOfTask : public PendingReply {
- public:
-  VectorsOfTask(EmbeddingRequest request, const EncodeOptions& options, const RouteRequest& from, WriteVectors write)
-      : request_(std::move(request)),
-        task_(std::make_shared<EncodeTask>(from.client, request_.texts, request_.modifiers, options, from.notify)),
-        write_(std::move(write)) {}
-
-  void submit(Scheduler& scheduler) override { scheduler.submit(task_); }
-  void cancel() override { task_->cancel(); }
-  JobTimes times() const override { return task_->times(); }
-  Usage usage() const override { return {request_.n_tokens, 0, 0}; }
-  bool take() override { return (vectors_ = task_->take()).has_value(); }
-  bool has_ended() const override { return vectors_.has_value(); }
-  HttpReply reply() override { return {200, json_text(write_(request_, *vectors_, times()))}; }
-
- private:
-  EmbeddingRequest request_;
-  std::shared_ptr<EncodeTask> task_;
-  WriteVectors write_;
-  std::optional<std::vector<std::vector<float>>> vectors_;
-};
-
 /// Whether the client wants vectors of length 1: vLLM's name, and llama-server's, whose norms are numbers.
 std::optional<bool> read_normalize(RequestFields& fields) {
   const auto norm = fields.whole<int>("embd_normalize", -1);
@@ -80,7 +58,15 @@ std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, EmbeddingRequ
   EncodeOptions options;
   options.pooling = pooling_named(model.sentences.pooling);
   options.normalize = request.normalize.value_or(model.sentences.normalize);
-  return std::make_shared<VectorsOfTask>(std::move(request), options, from, std::move(write));
+  const auto read = [options](const GenerateContext& context, const TextIds& texts, const ReceiveVector& receive) {
+    encode(context, texts.ids, options, receive);
+  };
+  TextsToRead texts{.ids = request.texts, .n_tokens = request.n_tokens, .modifiers = request.modifiers};
+  return std::make_shared<ReadReply>(
+      std::move(texts), from, read,
+      [request = std::move(request), write = std::move(write)](const auto& vectors, const JobTimes& times) {
+        return write(request, vectors, times);
+      });
 }
 
 namespace routes {

@@ -21,19 +21,20 @@ Job::Job(std::size_t client, std::vector<GenerateRequest> sequences, bool stream
   }
 }
 
-EncodeTask::EncodeTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
-                       std::optional<ModifierList> modifiers, const EncodeOptions& options,
-                       std::function<void()> notify)
+TextTask::TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
+                   std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers, Read read,
+                   std::function<void()> notify)
     : client_(client),
       texts_(std::move(texts)),
+      types_(std::move(types)),
       modifiers_(std::move(modifiers)),
-      options_(options),
+      read_(std::move(read)),
       notify_(std::move(notify)),
       vectors_(texts_.size()) {
   for (const std::vector<std::int32_t>& text : texts_) waiting_bytes_ += bytes_of(text);
 }
 
-std::int64_t EncodeTask::run_part(GenerateContext context, std::int64_t n_rows) {
+std::int64_t TextTask::run_part(GenerateContext context, std::int64_t n_rows) {
   if (modifiers_) context.modifiers = *modifiers_;
   std::size_t end = n_done_;
   std::int64_t n_tokens = 0;
@@ -45,10 +46,11 @@ std::int64_t EncodeTask::run_part(GenerateContext context, std::int64_t n_rows) 
     if (!times_.admitted) times_.admitted = ServerClock::now();
   }
   try {
-    encode(context, std::span(texts_).subspan(n_done_, end - n_done_), options_,
-           [&](std::size_t i, std::span<const float> vector) {
-             vectors_[n_done_ + i].assign(vector.begin(), vector.end());
-           });
+    TextIds part{std::span(texts_).subspan(n_done_, end - n_done_)};
+    if (!types_.empty()) part.types = std::span(types_).subspan(n_done_, end - n_done_);
+    read_(context, part, [&](std::size_t i, std::span<const float> values) {
+      vectors_[n_done_ + i].assign(values.begin(), values.end());
+    });
   } catch (...) {
     fail(std::current_exception());
     return n_tokens;
@@ -64,7 +66,7 @@ std::int64_t EncodeTask::run_part(GenerateContext context, std::int64_t n_rows) 
   return n_tokens;
 }
 
-void EncodeTask::fail(std::exception_ptr error) {
+void TextTask::fail(std::exception_ptr error) {
   {
     const std::lock_guard lock(mutex_);
     error_ = std::move(error);

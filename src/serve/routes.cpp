@@ -40,6 +40,12 @@ std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest
 std::shared_ptr<PendingReply> load_adapter(const ServedModel& model, const RouteRequest& request);
 Json unload_adapter(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> rerank_v1(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> rerank_v2(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> rerank_texts(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> score_pairs(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> classify(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> predict(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
 
 namespace {
@@ -95,6 +101,13 @@ const Route* find_route(std::string_view path) {
       {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
+      {"POST", "/v1/rerank", Route::kServersLimit, routes::rerank_v1},
+      {"POST", "/v2/rerank", Route::kServersLimit, routes::rerank_v2},
+      {"POST", "/rerank", Route::kServersLimit, routes::rerank_texts},
+      {"POST", "/v1/score", Route::kServersLimit, routes::score_pairs},
+      {"POST", "/classify", Route::kServersLimit, routes::classify},
+      {"POST", "/v1/classify", Route::kServersLimit, routes::classify},
+      {"POST", "/predict", Route::kServersLimit, routes::predict},
       {"POST", "/v1/load_lora_adapter", Route::kServersLimit, routes::load_adapter, Access::admin},
       {"POST", "/v1/unload_lora_adapter", Route::kServersLimit, routes::unload_adapter, Access::admin},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},

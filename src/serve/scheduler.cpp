@@ -87,7 +87,7 @@ void Scheduler::submit(std::shared_ptr<Job> job) {
   accept(std::move(job), submitted_);
 }
 
-void Scheduler::submit(std::shared_ptr<EncodeTask> task) { accept(std::move(task), submitted_tasks_); }
+void Scheduler::submit(std::shared_ptr<TextTask> task) { accept(std::move(task), submitted_tasks_); }
 
 template <class Work>
 void Scheduler::accept(std::shared_ptr<Work> work, std::vector<std::shared_ptr<Work>>& submitted) {
@@ -130,7 +130,7 @@ std::vector<std::size_t> Scheduler::clients() const {
   for (const auto& [id, running] : running_) {
     if (!running.entry->is_paused) clients.push_back(running.entry->job->client());
   }
-  for (const std::shared_ptr<EncodeTask>& task : tasks_) clients.push_back(task->client());
+  for (const std::shared_ptr<TextTask>& task : tasks_) clients.push_back(task->client());
   std::ranges::sort(clients);
   const auto repeated = std::ranges::unique(clients);
   clients.erase(repeated.begin(), repeated.end());
@@ -149,7 +149,7 @@ bool Scheduler::has_ended() const {
 
 void Scheduler::take_submitted() {
   std::vector<std::shared_ptr<Job>> submitted;
-  std::vector<std::shared_ptr<EncodeTask>> tasks;
+  std::vector<std::shared_ptr<TextTask>> tasks;
   bool stops = false;
   {
     const std::lock_guard lock(mutex_);
@@ -169,7 +169,7 @@ void Scheduler::drop_cancelled() {
     ++metrics_.cancelled;
     end_entry(*current);
   }
-  for (const std::shared_ptr<EncodeTask>& task : std::list(tasks_)) {
+  for (const std::shared_ptr<TextTask>& task : std::list(tasks_)) {
     if (!task->is_cancelled()) continue;
     ++metrics_.cancelled;
     end_task(task);
@@ -271,13 +271,13 @@ void Scheduler::round(const RoundShare& share) {
 
 /// Encodes some texts of the task whose turn it is.
 void Scheduler::encode_some(const RoundShare& share) {
-  const std::shared_ptr<EncodeTask> task = tasks_.front();
+  const std::shared_ptr<TextTask> task = tasks_.front();
   metrics_.prompt_tokens += task->run_part(context_, budget_.rows(engine_.n_decoding(), share));
   if (task->has_ended()) return end_task(task);
   tasks_.splice(tasks_.end(), tasks_, tasks_.begin());
 }
 
-void Scheduler::end_task(std::shared_ptr<EncodeTask> task) {
+void Scheduler::end_task(std::shared_ptr<TextTask> task) {
   tasks_.remove(task);
   const std::lock_guard lock(mutex_);
   count_waiting(*task, -1);

@@ -7,7 +7,7 @@
 //   a round     the next token of every running sequence, then chunks of prompts within a budget of rows
 //
 // Requests for vectors are sequences like others. A model that reads its texts at once, such as an encoder, has no
-// other requests: there a round is some texts of an EncodeTask, such tasks in turn.
+// other requests: there a round is some texts of an TextTask, such tasks in turn.
 //
 // A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
 #pragma once
@@ -50,7 +50,7 @@ class Scheduler {
   /// Throws RequestError if the queue is full, if the server is shutting down, for a sequence whose KV cache alone
   /// exceeds the memory, and for a constraint whose shortest answer is longer than a sequence may be.
   void submit(std::shared_ptr<Job> job);
-  void submit(std::shared_ptr<EncodeTask> task);
+  void submit(std::shared_ptr<TextTask> task);
   /// Throws RequestError as submit() does, before there is a job. `bytes`: of what is to wait.
   void check_space(std::size_t client, std::int64_t bytes = 0) const;
   /// Looks at the jobs again: one has been cancelled, or steps of a paused one have been taken.
@@ -101,7 +101,7 @@ class Scheduler {
   void start(Entry& entry);
   void round(const RoundShare& share);
   void encode_some(const RoundShare& share);
-  void end_task(std::shared_ptr<EncodeTask> task);
+  void end_task(std::shared_ptr<TextTask> task);
   void deliver(SequenceStep step, ServerClock::time_point now);
   void end_sequence(std::uint64_t id);
   void end_entry(Entry& entry);
@@ -119,12 +119,12 @@ class Scheduler {
   RoundBudget budget_;
   std::list<Entry> entries_;                      // in the order of their arrival
   std::int64_t store_hits_ = 0;                   // of the prefix store, that the metrics have
-  std::list<std::shared_ptr<EncodeTask>> tasks_;  // in the order of their turns
+  std::list<std::shared_ptr<TextTask>> tasks_;  // in the order of their turns
   std::map<std::uint64_t, Running> running_;
 
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Job>> submitted_;
-  std::vector<std::shared_ptr<EncodeTask>> submitted_tasks_;
+  std::vector<std::shared_ptr<TextTask>> submitted_tasks_;
   std::map<std::size_t, int> n_waiting_;  // of a client: submitted or without a running sequence so far
   std::int64_t waiting_bytes_ = 0;
   std::chrono::seconds last_wait_{1};  // of the request that was last admitted, from 1 s to a minute

@@ -6,35 +6,17 @@
 #include <filesystem>
 
 #include "checkpoint/safetensors.h"
-#include "cli/program.h"
+#include "cli/head_models.h"
 #include "support/backward.h"
 #include "support/data.h"
 
 namespace vitrine::test {
 namespace {
 
-/// Words of one letter, a to z, as ids 5 to 30, [CLS] a [SEP] b [SEP] with [CLS] 1 and [SEP] 2.
-std::string letters() {
-  Json vocab = {{"[PAD]", 0}, {"[CLS]", 1}, {"[SEP]", 2}, {"[UNK]", 3}, {"[MASK]", 4}};
-  for (int i = 0; i < 26; ++i) vocab[std::string(1, static_cast<char>('a' + i))] = 5 + i;
-  return Json({{"model", {{"type", "WordLevel"}, {"unk_token", "[UNK]"}, {"vocab", vocab}}},
-               {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-               {"post_processor", {{"type", "BertProcessing"}, {"sep", {"[SEP]", 2}}, {"cls", {"[CLS]", 1}}}}})
-      .dump();
-}
-
 class Classify : public testing::Test {
  protected:
-  /// A golden with the tokenizer, and the keys of `more` in its config.
   std::string model(const std::string& golden, const Json& more = Json::object()) const {
-    const std::string path = folder_ / golden;
-    std::filesystem::copy(goldens() + "/heads/" + golden, path,
-                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
-    write_file(path + "/tokenizer.json", letters());
-    Json config = Json::parse(read_file(path + "/config.json"));
-    config.update(more);
-    write_file(path + "/config.json", config.dump());
-    return path;
+    return head_model(folder_ / golden, golden, more);
   }
   TempFolder folder_;
 };
@@ -187,7 +169,7 @@ TEST_F(Classify, RerankOrdersByThePairsScores) {
 TEST_F(Classify, RerankBySimilarityUsesTheFoldersPrompts) {
   const std::string folder = folder_ / "bert";
   std::filesystem::copy((goldens() + "/masked/bert"), folder);
-  write_file(folder + "/tokenizer.json", letters());
+  write_file(folder + "/tokenizer.json", letter_words());
   write_file(folder + "/config_sentence_transformers.json",
              R"({"prompts": {"query": "x y ", "document": "z "}, "similarity_fn_name": "dot"})");
   const auto vector_of = [&](const std::string& text) {

@@ -368,10 +368,16 @@ TEST_F(Scheduling, VectorsOfEncodersAreComputedBetweenRounds) {
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
     texts.push_back(some_ids(*checkpoint_.model, 5 + static_cast<std::int64_t>(i), i));
-  const auto task = std::make_shared<EncodeTask>(0, texts, std::nullopt, EncodeOptions{}, [] {});
-  const auto cancelled = std::make_shared<EncodeTask>(0, texts, std::nullopt, EncodeOptions{}, [] {});
-  const auto wrong =
-      std::make_shared<EncodeTask>(0, std::vector<std::vector<std::int32_t>>{{}}, std::nullopt, EncodeOptions{}, [] {});
+  const auto task_of = [](std::vector<std::vector<std::int32_t>> of) {
+    const auto read = [](const GenerateContext& context, const TextIds& ids, const ReceiveVector& receive) {
+      encode(context, ids.ids, EncodeOptions{}, receive);
+    };
+    return std::make_shared<TextTask>(0, std::move(of), std::vector<std::vector<std::int32_t>>{}, std::nullopt, read,
+                                      [] {});
+  };
+  const auto task = task_of(texts);
+  const auto cancelled = task_of(texts);
+  const auto wrong = task_of({{}});
   cancelled->cancel();
   scheduler_->submit(running);
   scheduler_->submit(task);
