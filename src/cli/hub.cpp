@@ -24,9 +24,9 @@ void replace_name(std::string& argument, HubWanted wanted, const HubAccess& acce
   if (!is_hub_name(argument) && argument.find("=hf:") == argument.npos) return;
   const std::string name = parse_control_text(argument).path;  // an adapter's text has no layers, and a path neither
   if (!is_hub_name(name)) return;
-  TokenizerFiles files;
+  RemoteTokenizer files;
   if (wanted == HubWanted::tokenizer) {
-    files = tokenizer_files(parse_hub_name(name), access);
+    files = remote_tokenizer(parse_hub_name(name), access);
     if (files.folder != nullptr) o.hub_folders.push_back(files.folder);
   } else {
     files.path = local_path(name, wanted, access);

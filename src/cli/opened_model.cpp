@@ -25,7 +25,7 @@ std::int64_t cache_bytes(const GenerateContext& context, std::int64_t n, std::in
 
 /// What prefixes may keep: four sequences as long as the context, with their snapshots, unless the caller sets it.
 std::int64_t prefix_bytes(const ServeOptions& o, const GenerateContext& context) {
-  if (o.no_prefix_cache) return 0;
+  if (o.no_prefix_cache || is_bidirectional(context.model->config())) return 0;
   if (o.prefix_memory_mib) return *o.prefix_memory_mib << 20;
   const std::int64_t length = std::min<std::int64_t>(context.model->config().max_seq_len, 1 << 20);
   CountedKvMemory counted;
@@ -40,6 +40,7 @@ std::int64_t block_length(const GenerateContext& context, std::int64_t bytes, st
     return cache_bytes(context, 2 * static_cast<std::int64_t>(max_sequences), length) <= bytes;
   };
   std::int64_t length = std::min(system_kv_memory().block_length(), context.model->config().max_seq_len);
+  if (is_bidirectional(context.model->config())) return length;  // it has no cache
   while (length > kShortest && !fit(length)) length /= 2;
   return length;
 }

@@ -317,11 +317,10 @@ ModelHeaders fetch_headers(const HubName& name, const HubAccess& access) {
   return Puller(name, HubWanted::model, access).headers();
 }
 
-TokenizerFiles tokenizer_files(const HubName& name, const HubAccess& access) {
+RemoteTokenizer remote_tokenizer(const HubName& name, const HubAccess& access) {
   const PullResult plan = pull(name, HubWanted::tokenizer, access, true);
-  const bool has_weights = std::ranges::any_of(plan.files, [](const PulledFile& file) {
-    return file.name.ends_with(".gguf") && !file.cached;
-  });
+  const bool has_weights = std::ranges::any_of(
+      plan.files, [](const PulledFile& file) { return file.name.ends_with(".gguf") && !file.cached; });
   if (!has_weights) return {pull(name, HubWanted::tokenizer, access).path};
   ModelHeaders headers = fetch_headers(name, access);
   return {std::move(headers.path), std::move(headers.folder)};

@@ -58,14 +58,14 @@ struct ModelHeaders {
 ModelHeaders fetch_headers(const HubName& name, const HubAccess& access);
 
 /// The path of a tokenizer, and the folder that has it until it is no longer needed; null: it is in the cache.
-struct TokenizerFiles {
+struct RemoteTokenizer {
   std::string path;
   std::shared_ptr<const TemporaryFolder> folder{};
 };
 
-/// The files that a name means for a tokenizer, after a pull. Of a repository that has a tokenizer only within GGUF files
-/// with weights, which the cache lacks, the headers alone are fetched. Throws as pull().
-TokenizerFiles tokenizer_files(const HubName& name, const HubAccess& access);
+/// The files that a name means for a tokenizer, after a pull. Of a repository that has a tokenizer only within GGUF
+/// files with weights, which the cache lacks, the headers alone are fetched. Throws as pull().
+RemoteTokenizer remote_tokenizer(const HubName& name, const HubAccess& access);
 
 /// The path of what is opened: of a name that begins with hf:, after a pull; any other text as it is.
 std::string local_path(const std::string& given, HubWanted wanted, const HubAccess& access);

@@ -84,9 +84,7 @@ void check_embedding(std::string_view where, const StackConfig& config) {
   const EmbeddingConfig& c = config.embedding;
   check_number(where, "embedding scale", c.scale);
   if (c.width) check_size(where, "embedding_width", *c.width);
-  if (c.projects_sum && (!c.width || c.sinusoid || c.context > 1)) {
-    throw BadInput(where, "a map of the sum of embeddings needs their width, and neither sinusoids nor a context");
-  }
+  if (c.projects_sum && (!c.width || c.context > 1)) throw BadInput(where, "projects_sum: expected an embedding_width");
   check_norm(where, "the embedding's norm", c.norm);
   if (c.n_types != 0) check_size(where, "n_types", c.n_types);
   if (c.first_position != 0) check_size(where, "first_position", c.first_position);
@@ -342,10 +340,8 @@ void validate(const ModelConfig& config, std::string_view where) {
                    config.head_width());
   }
   if (config.head.transform) check_norm(where, "the head's norm", config.head.transform->norm);
-  if (config.task) {
-    if (config.encoder || config.has_head) throw Unsupported(where, "a task next to a decoder or a head of tokens");
-    check(where, *config.task);
-  }
+  if (config.task && (config.encoder || config.has_head)) throw Unsupported(where, "a task next to a head of tokens");
+  if (config.task) check(where, *config.task);
   check_number(where, "scale of the logits", config.head.scale);
   if (config.head.softcap) check_number(where, "final softcap", *config.head.softcap);
 }
