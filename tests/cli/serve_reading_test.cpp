@@ -46,6 +46,7 @@ TEST_F(ServeReading, RerankIsTheCommands) {
   EXPECT_EQ(jina["usage"]["total_tokens"], 3 * 4 + 8) << "each document with the query, and [CLS] and two [SEP]";
   const Json raw = server.post("/rerank", {{"query", "q"}, {"texts", {"x"}}, {"raw_scores", true}}).json();
   EXPECT_EQ(raw[0]["score"], json_of({"rerank", folder, "q", "x", "--raw"})["results"][0]["score"]);
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 TEST_F(ServeReading, ClassesAreTheCommands) {
@@ -61,6 +62,7 @@ TEST_F(ServeReading, ClassesAreTheCommands) {
   const Json list = server.post("/predict", {{"inputs", Json::parse(R"([["a b c"], ["a", "b"]])")}}).json();
   EXPECT_EQ(list[0], one["scores"]);
   EXPECT_EQ(list[1], pair["scores"]);
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 TEST_F(ServeReading, ClientsShareRoundsWithoutChangingABit) {
@@ -78,6 +80,7 @@ TEST_F(ServeReading, ClientsShareRoundsWithoutChangingABit) {
     });
   }
   for (std::thread& client : clients) client.join();
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 TEST_F(ServeReading, WrongRequestsAreErrorsOfTheClient) {
@@ -92,7 +95,8 @@ TEST_F(ServeReading, WrongRequestsAreErrorsOfTheClient) {
   EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", "a"}}), HasSubstr("documents"));
   EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", Json::array()}}), HasSubstr("documents"));
   EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", {7}}}), HasSubstr("documents[0]"));
-  EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", {"a"}}, {"top", 1}}), HasSubstr("top_n"));
+  EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", {"a"}}, {"top_m", 1}}),
+              HasSubstr("did you mean top_n"));
   EXPECT_THAT(refusal("/rerank", {{"query", "q"},
                                   {"texts",
                                    {std::string(90, 'a') + " " +
@@ -108,6 +112,8 @@ TEST_F(ServeReading, WrongRequestsAreErrorsOfTheClient) {
   TestServer generator({});
   EXPECT_EQ(generator.post("/v1/rerank", {{"query", "q"}, {"documents", {"a"}}}).status, 400);
   EXPECT_EQ(generator.post("/classify", {{"input", "q"}}).status, 400);
+  EXPECT_EQ(generator.stop().status, 0);
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 TEST_F(ServeReading, AnEncoderRanksBySimilarity) {
@@ -122,6 +128,7 @@ TEST_F(ServeReading, AnEncoderRanksBySimilarity) {
     EXPECT_EQ(found[i]["index"], expected[i]["index"]);
     EXPECT_EQ(found[i]["relevance_score"], expected[i]["score"]);
   }
+  EXPECT_EQ(server.stop().status, 0);
 }
 
 }  // namespace
