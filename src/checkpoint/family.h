@@ -22,12 +22,12 @@ namespace vitrine {
 enum class Rows : std::uint8_t { stacked, by_kv_head, by_head, by_quarter, alternating };
 
 /// A tensor of the file and the parameters that it holds, both without their endings: the rule applies to NAME.weight
-/// and to NAME.bias. In the names `{l}` is the layer, `{g}` its number among those with parameters of their own, `{e}` the expert, `{s}` the map of a stream (AltUpConfig), from
-/// 0, and `{p}` the prefix of the file's tensors. Several parameters share the rows of the tensor, in this order. Those
-/// that are interleaved head by head are copied when the checkpoint is loaded, as are columns that alternate; all
-/// others are views into the file. With `{e}` or `{s}` in `ours` alone, the tensor holds all experts or streams as
-/// `[expert, out, in]`, or transposed, or their biases as `[expert, out]`. With `{h}`, a head, in `stored`, each of its
-/// tensors holds the part of one head, and is copied when the checkpoint is loaded.
+/// and to NAME.bias. In the names `{l}` is the layer, `{g}` its number among those with parameters of their own, `{e}`
+/// the expert, `{s}` the map of a stream (AltUpConfig), from 0, and `{p}` the prefix of the file's tensors. Parameters
+/// share the rows of the tensor in this order. Those that are interleaved head by head are copied when it is loaded, as
+/// are columns that alternate; others are views into the file. With `{e}` or `{s}` in `ours` alone, the tensor holds
+/// all experts or streams as `[expert, out, in]`, or transposed, or their biases as `[expert, out]`. With `{h}`, a
+/// head, in `stored`, each of its tensors holds the part of one head, and is copied when the checkpoint is loaded.
 struct TensorRule {
   std::string_view stored;
   std::vector<std::string_view> ours;

@@ -61,9 +61,9 @@ struct Options {
     HubWanted wanted;
   };
   std::vector<HubPlace> hub_places;
-  std::map<std::string, std::string> hub_names;  // what was replaced, by the path
+  std::map<std::string, std::string> hub_names;                     // what was replaced, by the path
   std::vector<std::shared_ptr<const TemporaryFolder>> hub_folders;  // of what replaces them and is not in the cache
-  std::function<bool()> takes_one_model{};       // whether a single positional is MODEL, as it is with --ids
+  std::function<bool()> takes_one_model{};  // whether a single positional is MODEL, as it is with --ids
   HubWanted first_wanted = HubWanted::model;
 
   Ranks* ranks = nullptr;  // of several processes that share the model

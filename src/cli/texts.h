@@ -25,8 +25,8 @@ class TextReader {
   std::size_t at_ = 0;
 };
 
-/// The lines of a file, with or without a line break after the last one. Throws BadInput if there are none, or for a line
-/// that is not UTF-8.
+/// The lines of a file, with or without a line break after the last one. Throws BadInput if there are none, or for a
+/// line that is not UTF-8.
 std::vector<std::string_view> lines_of(const MappedFile& file);
 
 /// The lines of two files, with or without a line break after the last one. Throws BadInput if there are none, if one

@@ -158,8 +158,9 @@ void add_mlp_values(const GenerateContext& context, const Recording& r, LookData
   });
   units.resize(kUnits);
 
-  const FfnParams& w =
-      params_of(*dense, context.model->params().blocks[params_block(*r.facts.config, l)].sublayers[place_of_ffn(r.facts.config->blocks[l])]);
+  const FfnParams& w = params_of(*dense, context.model->params()
+                                             .blocks[params_block(*r.facts.config, l)]
+                                             .sublayers[place_of_ffn(r.facts.config->blocks[l])]);
   const auto width = static_cast<std::int64_t>(e[0].size());
   const double length = std::sqrt(dot_product(e[0], e[0]));
   Slice s{dense->gated, dense->activation, {}, {}, Doubles(2 * kUnits)};

@@ -263,10 +263,10 @@ struct StackConfig {
   std::int64_t vocab_size = 0;
   std::int64_t max_seq_len = 0;
   EmbeddingConfig embedding;
-  std::optional<RelativeBiasConfig> relative_bias;  ///< Of the scores of attention within the stack, in all layers.
+  std::optional<RelativeBiasConfig> relative_bias;      ///< Of the scores of attention within the stack, in all layers.
   std::optional<PositionTableConfig> position_table{};  ///< Of the position terms of attention, in all layers.
-  std::optional<PerLayerInputConfig> per_layer{};   ///< What sublayers of the kind PerLayerConfig read.
-  std::optional<AltUpConfig> altup{};               ///< The stream is several streams.
+  std::optional<PerLayerInputConfig> per_layer{};       ///< What sublayers of the kind PerLayerConfig read.
+  std::optional<AltUpConfig> altup{};                   ///< The stream is several streams.
   std::vector<BlockConfig> blocks;
   std::vector<LayerConfig> layers;
   std::optional<NormConfig> final_norm;

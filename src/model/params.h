@@ -57,7 +57,7 @@ struct StackParams {
   Param rel_bias;               ///< `[n_buckets, n_heads]`, if there is a relative bias.
   Param rel_embed;              ///< `[2 · span, d_model]`, if there is a table of relative positions.
   NormParams rel_norm;
-  StreamsParams streams;        ///< With AltUp.
+  StreamsParams streams;  ///< With AltUp.
   std::vector<BlockParams> blocks;
   std::vector<LayerKinds::Params> layers;
   NormParams final_norm;

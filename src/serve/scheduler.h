@@ -117,8 +117,8 @@ class Scheduler {
   RoundLoop& loop_;
   Engine engine_;
   RoundBudget budget_;
-  std::list<Entry> entries_;                      // in the order of their arrival
-  std::int64_t store_hits_ = 0;                   // of the prefix store, that the metrics have
+  std::list<Entry> entries_;                    // in the order of their arrival
+  std::int64_t store_hits_ = 0;                 // of the prefix store, that the metrics have
   std::list<std::shared_ptr<TextTask>> tasks_;  // in the order of their turns
   std::map<std::uint64_t, Running> running_;
 

@@ -134,6 +134,7 @@ inline const std::set<std::string> kNotTried = {
     "blocks.attention.head_dim",
     "blocks.attention.n_heads",
     "blocks.attention.n_kv_heads",
+    "blocks.attention.position_terms",
     "blocks.attention.qk_norm.norm.bias",
     "blocks.attention.v_norm.bias",
     "blocks.attention.v_norm.weight",
@@ -211,6 +212,12 @@ inline const std::set<std::string> kNotTried = {
     "sinusoid",
     "uncounted_id",
     "vocab_size",
+    "blocks.experts.expert.down_bias",
+    "blocks.experts.shared.down_bias",
+    "blocks.mlp.down_bias",
+    "blocks.same_as",
+    "projects_sum",
+    "task",
 };
 
 }  // namespace vitrine::test

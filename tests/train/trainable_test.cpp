@@ -24,13 +24,13 @@ namespace {
 
 struct Tiny {
   Json json;
-  const Family& family;
+  Family family;
   ModelConfig config;
 };
 
 Tiny tiny(const std::string& name) {
   const Json json = tiny_config(name, reference_figures()["models"][name]);
-  const Family& family = family_of(json, name);
+  const Family family = family_of(json, name);
   return {json, family, read_model_config(family, json, name)};
 }
 

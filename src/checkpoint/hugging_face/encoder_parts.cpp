@@ -133,9 +133,9 @@ Family bert_like(std::string_view model_type, std::string_view architecture, std
                     "cls.seq_relationship.weight", "cls.seq_relationship.bias"};
   // some files of models without a head have no pooler
   family.adapt = [](ModelConfig& model, const HasTensor& has) {
-    constexpr std::string_view kNames[] = {"pooler.dense.weight",         "bert.pooler.dense.weight",
-                                           "roberta.pooler.dense.weight", "mpnet.pooler.dense.weight",
-                                           "pooler.weight",               "albert.pooler.weight"};
+    constexpr std::string_view kNames[] = {
+        "pooler.dense.weight", "bert.pooler.dense.weight", "roberta.pooler.dense.weight", "mpnet.pooler.dense.weight",
+        "pooler.weight",       "albert.pooler.weight"};
     const bool is_stored = std::any_of(std::begin(kNames), std::end(kNames), has);
     if (model.pooler && !model.has_head && !is_stored) model.pooler.reset();
   };

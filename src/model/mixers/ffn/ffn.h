@@ -29,7 +29,7 @@ struct DenseConfig {
   Activation activation = Activation::silu;
   bool gated = true;  ///< act(x·w_gate) ⊙ x·w_up, else act(x·w_up).
   bool bias = false;
-  bool down_bias = false;  ///< A bias of w_down, where the others have none.
+  bool down_bias = false;                  ///< A bias of w_down, where the others have none.
   bool xielu = false;                      ///< In place of `activation`; not gated.
   std::optional<ClampedSwiglu> clamped{};  ///< In place of act(x·w_gate) ⊙ x·w_up; gated.
   /// The gate becomes what it has above its mean plus so many standard deviations, else 0 (ops/gaussian_topk.h).
