@@ -117,6 +117,7 @@ std::vector<std::string> documents_of(const RerankOptions& o) {
 
 void run_rerank(const RerankOptions& o) {
   if (o.lines == o.query.has_value()) throw UsageError("QUERY", "give QUERY and documents, or --lines");
+  if (o.query && o.documents.empty() && o.file.empty()) throw MissingArgument("DOCUMENT (or --documents)");
   const Session session = open_for_texts(o, o.model, true);
   const bool has_task = session.checkpoint.model->config().task.has_value();
   stop_cleanly();

@@ -164,6 +164,7 @@ TEST_F(Classify, RerankOrdersByThePairsScores) {
   expect_error({"rerank", model("distilbert_classes", {{"sbert_ce_default_activation_function", "a.B"}}), "q", "a"},
                {"a.B", "not supported"});
   expect_error({"rerank", model("bert_classes"), "q", "a"}, {"3 labels"});
+  expect_usage_error({"rerank", folder, "q"}, {"DOCUMENT"});
 }
 
 TEST_F(Classify, RerankBySimilarityUsesTheFoldersPrompts) {
