@@ -34,8 +34,7 @@ void read_positions(ConfigReader& c, const NormConfig& norm, ModelConfig& model)
     attention->score_scale = inverse_sqrt(static_cast<double>(attention->head_dim) * n_terms);
     if (is_relative && n_terms > 1) attention->position_terms = terms;
   }
-  if (!is_relative) return;
-  if (n_terms == 1) throw Unsupported(c.where(), "relative_attention without pos_att_type is not supported");
+  if (!is_relative || n_terms == 1) return;
   PositionTableConfig table{buckets > 0 ? buckets : longest};
   if (buckets > 0) table.max_distance = longest;
   if (norms.find("layer_norm") != std::string::npos) table.norm = norm;
@@ -91,6 +90,11 @@ Family deberta_v2_family() {
                                                         {"lm_predictions.lm_head.LayerNorm", {"head.ln"}},
                                                         {"lm_predictions.lm_head", {"unembed"}}}) {
     family.tensors.push_back(rule);
+  }
+  // Without terms that read them, the table of distances and its norm are in the file all the same.
+  for (const std::string_view name :
+       {"{p}encoder.rel_embeddings.weight", "{p}encoder.LayerNorm.weight", "{p}encoder.LayerNorm.bias"}) {
+    family.ignored.push_back(name);
   }
   family.tasks = pooled_classes("pooler.dense", Activation::gelu_erf, "classifier", "pooler.dense");
   for (TaskClass& task : family.tasks) {
