@@ -43,6 +43,9 @@ TextInputs::TextInputs(const Session& session, const TextInputOptions& options) 
   const ModelConfig& model = session.checkpoint.model->config();
   config_ = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
                                  model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
+  if (!config_.reading.is_chat || session.tokenizer == nullptr) return;
+  const std::string& path = session.checkpoint.tokenizer_path;
+  chat_.emplace(open_chat_templates(path, ""), *session.tokenizer, path);
 }
 
 void TextInputs::add(const std::string& text, const std::optional<std::string>& pair) {
@@ -52,10 +55,12 @@ void TextInputs::add(const std::string& text, const std::optional<std::string>& 
   if (options_.no_special) policy = SpecialTokens::none;
   if (!pair) return put(tokenizer->encode(config_.prepared(text), policy), tokenizer);
   const auto most = options_.no_truncate ? std::nullopt : std::optional(config_.most_tokens());
-  PairEncoding encoded = tokenizer->encode_pair(config_.prepared(text), config_.without_prompt(*pair), policy, most);
+  PairEncoding encoded =
+      chat_ ? chat_->encode(config_.prompt, text, *pair, most)
+            : tokenizer->encode_pair(config_.prepared(text), config_.without_prompt(*pair), policy, most);
   if (encoded.is_cut) ++n_cut_;
   put(std::move(encoded.ids), tokenizer);
-  if (session_.checkpoint.model->config().embedding.n_types > 0) types_.back() = std::move(encoded.types);
+  if (session_.checkpoint.model->config().embedding.n_types > 0 && !chat_) types_.back() = std::move(encoded.types);
 }
 
 void TextInputs::put(std::vector<std::int32_t> ids, const Tokenizer* tokenizer) {

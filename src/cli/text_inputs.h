@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "chat/pair_prompt.h"
 #include "checkpoint/hugging_face/sentence_transformers.h"
 #include "cli/options.h"
 #include "cli/texts.h"
@@ -70,6 +71,7 @@ class TextInputs {
   const Session& session_;
   const TextInputOptions& options_;
   SentenceConfig config_;
+  std::optional<PairPrompt> chat_;  // of a model that reads pairs in a chat template
   std::vector<std::vector<std::int32_t>> ids_, types_;
   std::vector<TextMarks> marks_;
   std::int64_t n_cut_ = 0;

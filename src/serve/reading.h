@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "chat/pair_prompt.h"
 #include "generate/rerank.h"
 #include "generate/text_vectors.h"
 #include "serve/modifier_fields.h"
@@ -31,6 +32,7 @@ class TextCollector {
 
   const ServedModel& model_;
   bool truncates_;
+  std::optional<PairPrompt> chat_;  // of a model that reads pairs in a chat template
   TextsToRead texts_;
 };
 

@@ -51,7 +51,8 @@ void summarize(SentenceConfig& config) {
   config.pooling = "";
   const auto* const pool = steps.empty() ? nullptr : std::get_if<PoolStep>(&steps.front());
   const bool is_plain = pool != nullptr && pool->modes.size() == 1 && steps.size() == (config.normalize ? 2U : 1U) &&
-                        config.steps.source == TextSteps::Source::rows && !config.dimensions;
+                        config.steps.source == TextSteps::Source::rows && pool->includes_prompt && !config.dimensions &&
+                        !config.reading.is_table;
   if (is_plain) config.pooling = plain_name(pool->modes.front());
 }
 

@@ -439,7 +439,11 @@ std::string folder_of_model(const std::string& folder) {
 
 bool is_table_of_embeddings(const std::string& folder) {
   const fs::path file = fs::path(folder) / "modules.json";
-  return may_exist(file) && read_rows(file).front().type == "StaticEmbedding";
+  if (!may_exist(file)) return false;
+  const Json list = read_json_file(file.string());
+  if (!list.is_array() || list.empty() || !list[0].is_object()) return false;
+  const Json type = list[0].value("type", Json());
+  return type.is_string() && class_of(type.get<std::string>()) == "StaticEmbedding";
 }
 
 ReadingModule read_reading_module(const std::string& folder) {
