@@ -187,13 +187,25 @@ void read_prompts(const SentenceFile& file, ModelType type, SentenceConfig& conf
   read_similarity(file, type, config);
   if (type == ModelType::vectors) config.dimensions = sizes.optional_size("truncate_dim");
   if (type == ModelType::sparse) config.most_words = sizes.optional_size("max_active_dims");
-  if (type != ModelType::scores) config.prompts = {{"query", ""}, {"document", ""}};
+  if (config.has_modules && type != ModelType::scores) config.prompts = {{"query", ""}, {"document", ""}};
   if (const Json* prompts = fields.find("prompts"); prompts != nullptr && !prompts->is_null()) {
     const JsonFields texts(*prompts, "prompts", path);
     for (const auto& [name, text] : prompts->items()) config.prompts[name] = text.is_null() ? "" : texts.string(name);
   }
   const std::string name = fields.string("default_prompt_name", "");
   if (!name.empty()) config.use_prompt(name, path);
+}
+
+/// The length to which tokenizer.json truncates texts: the tokenizer alone reads them for a table of embeddings.
+std::optional<std::int64_t> truncation_of(const std::string& folder) {
+  const std::string path = (fs::path(folder) / "tokenizer.json").string();
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  const Json json = read_json_file(path);
+  if (!json.is_object() || !json.contains("truncation") || !json["truncation"].is_object()) return std::nullopt;
+  ConfigReader c(json["truncation"], path);
+  if (c.text_or("direction", "Right") != "Right") throw Unsupported(path, "truncation at the left is not supported");
+  return c.optional_size("max_length");
 }
 
 /// The number of tokens that a tokenizer puts after every text.
@@ -255,7 +267,7 @@ SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* to
   summarize(config);
   if (config.reading.is_table) config.n_suffix = 0;
   std::optional<std::int64_t> length = config.reading.most_tokens;
-  if (!length && !config.reading.is_table) length = model_max_length(read_tokenizer_folder(path));
+  if (!length) length = config.reading.is_table ? truncation_of(path) : model_max_length(read_tokenizer_folder(path));
   config.max_tokens = std::min(context, length.value_or(context));
   return config;
 }
