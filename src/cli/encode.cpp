@@ -1,6 +1,9 @@
 // vitrine encode: vectors of texts.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "checkpoint/npy.h"
 #include "cli/commands.h"
@@ -48,6 +51,9 @@ VectorOutputOptions output_of(const EncodeCommandOptions& o, const SentenceConfi
   if (!has_ranges(output.precision)) throw UsageError("--ranges", "give --precision int8 or uint8, too");
   const NpyMatrix matrix = read_npy(o.ranges);
   if (matrix.rows != 2) throw BadInput(o.ranges, "expected [2, d] (lowest and highest), got {} rows", matrix.rows);
+  if (!std::all_of(matrix.values.begin(), matrix.values.end(), [](float x) { return std::isfinite(x); })) {
+    throw BadInput(o.ranges, "expected finite numbers");
+  }
   output.ranges.low.assign(matrix.values.begin(), matrix.values.begin() + matrix.cols);
   output.ranges.high.assign(matrix.values.begin() + matrix.cols, matrix.values.end());
   return output;

@@ -38,14 +38,14 @@ void VectorOutput::add(std::vector<std::int32_t> ids, TextVectors vectors) {
 }
 
 void VectorOutput::keep(const TextVectors& vectors) {
+  const bool has_bits = o_.precision == VectorPrecision::binary || o_.precision == VectorPrecision::ubinary;
+  width_ = has_bits ? (vectors.d + 7) / 8 : vectors.d;
   for (std::int64_t i = 0; i < vectors.n; ++i) {
     std::vector<std::uint8_t> codes;
     std::span<const std::byte> bytes = std::as_bytes(vectors.row(i));
-    width_ = vectors.d;
     if (o_.precision != VectorPrecision::float32) {
       codes = quantized(vectors.row(i), o_.precision, o_.ranges);
       bytes = std::as_bytes(std::span(codes));
-      width_ = std::ssize(codes);
     }
     all_.insert(all_.end(), bytes.begin(), bytes.end());
     ++n_rows_;
