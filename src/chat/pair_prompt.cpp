@@ -16,11 +16,12 @@ bool reads_parts(const std::string& source) {
 
 }  // namespace
 
-PairPrompt::PairPrompt(const ChatTemplates& templates, const Tokenizer& tokenizer, const std::string& where)
+PairPrompt::PairPrompt(const ChatTemplates& templates, const Tokenizer& tokenizer, const std::string& where,
+                       std::optional<bool> has_parts)
     : special_tokens_(templates.special_tokens),
       tokenizer_(&tokenizer),
       template_(templates.choose(false, where)),
-      is_structured_(reads_parts(templates.choose(false, where))) {
+      is_structured_(has_parts.value_or(reads_parts(templates.choose(false, where)))) {
   const std::string base = render("", "alpha", "bravo").text;
   const bool has_query = render("", "charlie", "bravo").text != base;
   if (has_query && render("", "alpha", "foxtrot").text != base) return;

@@ -19,9 +19,11 @@ namespace vitrine {
 
 class PairPrompt {
  public:
-  /// `tokenizer` must outlive this object; `where` names the model in errors. Throws BadInput if there is no template,
+  /// `tokenizer` must outlive this object; `where` names the model in errors. The contents of messages are lists of
+  /// parts if `has_parts`, by default if the template reads such. Throws BadInput if there is no template,
   /// TemplateError if it cannot be parsed, Unsupported if it does not write both texts.
-  PairPrompt(const ChatTemplates& templates, const Tokenizer& tokenizer, const std::string& where);
+  PairPrompt(const ChatTemplates& templates, const Tokenizer& tokenizer, const std::string& where,
+             std::optional<bool> has_parts = {});
 
   /// The ids of the template's text. With `most`, at most so many: the others are cut at the end, and the last ones are
   /// those that end every text. `prompt` may be empty. Throws TemplateError.

@@ -45,7 +45,7 @@ TextInputs::TextInputs(const Session& session, const TextInputOptions& options) 
                                  model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
   if (!config_.reading.is_chat || session.tokenizer == nullptr) return;
   const std::string& path = session.checkpoint.tokenizer_path;
-  chat_.emplace(open_chat_templates(path, ""), *session.tokenizer, path);
+  chat_.emplace(open_chat_templates(path, ""), *session.tokenizer, path, config_.reading.has_parts);
 }
 
 void TextInputs::add(const std::string& text, const std::optional<std::string>& pair) {
@@ -60,7 +60,8 @@ void TextInputs::add(const std::string& text, const std::optional<std::string>& 
             : tokenizer->encode_pair(config_.prepared(text), config_.without_prompt(*pair), policy, most);
   if (encoded.is_cut) ++n_cut_;
   put(std::move(encoded.ids), tokenizer);
-  if (session_.checkpoint.model->config().embedding.n_types > 0 && !chat_) types_.back() = std::move(encoded.types);
+  const bool has_types = session_.checkpoint.model->config().embedding.n_types > 0;
+  if (has_types && config_.gives_types && !chat_) types_.back() = std::move(encoded.types);
 }
 
 void TextInputs::put(std::vector<std::int32_t> ids, const Tokenizer* tokenizer) {

@@ -56,11 +56,13 @@ void TextCollector::add_pair(const std::string& a, const std::string& b, const s
   const SentenceConfig& folder = model_.sentences;
   const auto most = truncates_ && folder.max_tokens > 0 ? std::optional(folder.max_tokens) : std::nullopt;
   const Tokenizer& tokenizer = tokenizer_of(model_, where);
-  if (folder.reading.is_chat && !chat_) chat_.emplace(model_.templates, tokenizer, model_.names.front());
+  if (folder.reading.is_chat && !chat_) {
+    chat_.emplace(model_.templates, tokenizer, model_.names.front(), folder.reading.has_parts);
+  }
   PairEncoding pair =
       chat_ ? chat_->encode(folder.prompt, a, b, most)
             : tokenizer.encode_pair(folder.prepared(a), folder.without_prompt(b), SpecialTokens::apply, most);
-  const bool has_types = model_.model->config().embedding.n_types > 0 && !chat_;
+  const bool has_types = model_.model->config().embedding.n_types > 0 && folder.gives_types && !chat_;
   const TextMarks marks = marked(pair.ids, folder, &tokenizer);
   put(std::move(pair.ids), has_types ? std::move(pair.types) : std::vector<std::int32_t>(), marks, where);
 }

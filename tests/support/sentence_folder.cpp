@@ -51,7 +51,7 @@ std::vector<float> SentenceFolder::scores(const Json& texts) const {
   const SentenceConfig folder = config();
   const ModelConfig& model = checkpoint_.model->config();
   std::optional<PairPrompt> chat;
-  if (folder.reading.is_chat) chat.emplace(load_chat_templates(path_), *tokenizer_, path_);
+  if (folder.reading.is_chat) chat.emplace(load_chat_templates(path_), *tokenizer_, path_, folder.reading.has_parts);
   PreparedTexts pairs;
   const auto query = texts[0].get<std::string>();
   for (const Json& text : texts) {
@@ -60,7 +60,7 @@ std::vector<float> SentenceFolder::scores(const Json& texts) const {
                              : tokenizer_->encode_pair(folder.prepared(query), folder.without_prompt(document),
                                                        SpecialTokens::apply, folder.most_tokens());
     pairs.ids.push_back(std::move(pair.ids));
-    const bool has_types = model.embedding.n_types > 0 && !chat;
+    const bool has_types = model.embedding.n_types > 0 && folder.gives_types && !chat;
     pairs.types.push_back(has_types ? std::move(pair.types) : std::vector<std::int32_t>());
   }
   ThreadPool pool(1);

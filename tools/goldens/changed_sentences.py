@@ -37,6 +37,7 @@ TEXTS_OF_KEYS = {
     "module_output_name": ["token_embeddings", "sentence_embedding", "scores", "other"],
     "method_output_name": ["logits", "last_hidden_state", "pooler_output"],
     "model_type": list(KINDS),
+    "format": ["flat", "structured", "other"],
     "default_prompt_name": ["query", "nosuch", None],
 }  # fmt: skip
 TYPES = ["LSTM", "CNN", "WordWeights", "BoW", "WeightedLayerPooling", "Normalize", "Dropout", "LayerNorm", "Router"]
@@ -179,7 +180,8 @@ def main() -> None:
             shutil.rmtree(WORK, ignore_errors=True)
             shutil.copytree(folder, WORK)
             apply(change, WORK)
-            all_changes.append({"folder": folder.name} | change | {"values": values_of(WORK, kind)})
+            named = json.loads((WORK / inner.name).read_text()).get("model_type") if inner.exists() else None
+            all_changes.append({"folder": folder.name} | change | {"values": values_of(WORK, KINDS.get(named, kind))})
         print(json.dumps({"folder": folder.name, "changes": len(changes)}))
     shutil.rmtree(WORK)
     lines = ",\n".join(json.dumps(change) for change in all_changes)

@@ -208,6 +208,19 @@ std::optional<std::int64_t> truncation_of(const std::string& folder) {
   return c.optional_size("max_length");
 }
 
+/// Whether a tokenizer is of a class that gives models the types of tokens, unless the folder names what it gives.
+/// Source: transformers 5.24, model_input_names of the classes.
+bool gives_types(const TokenizerFolder& tokenizer) {
+  constexpr std::string_view kClasses[] = {"Bert",       "Electra",  "Deberta",     "DebertaV2",
+                                           "MobileBert", "ConvBert", "SqueezeBert", "LayoutLM"};
+  if (const auto names = tokenizer.config.find("model_input_names"); names != tokenizer.config.end()) {
+    if (names->is_array()) return std::find(names->begin(), names->end(), "token_type_ids") != names->end();
+  }
+  const std::string name = tokenizer.class_name.substr(0, tokenizer.class_name.rfind("Tokenizer"));
+  return tokenizer.class_name.empty() ||
+         std::find(std::begin(kClasses), std::end(kClasses), name) != std::end(kClasses);
+}
+
 /// The number of tokens that a tokenizer puts after every text.
 std::int64_t suffix_of(const Tokenizer& tokenizer) {
   const auto empty = tokenizer.encode("", SpecialTokens::apply), text = tokenizer.encode("a", SpecialTokens::apply);
@@ -267,7 +280,9 @@ SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* to
   summarize(config);
   if (config.reading.is_table) config.n_suffix = 0;
   std::optional<std::int64_t> length = config.reading.most_tokens;
-  if (!length) length = config.reading.is_table ? truncation_of(path) : model_max_length(read_tokenizer_folder(path));
+  const TokenizerFolder files = read_tokenizer_folder(path);
+  config.gives_types = gives_types(files);
+  if (!length) length = config.reading.is_table ? truncation_of(path) : model_max_length(files);
   config.max_tokens = std::min(context, length.value_or(context));
   return config;
 }

@@ -30,6 +30,7 @@ struct SentenceConfig {
   std::string pooling = "mean";
   bool normalize = true;     ///< The last step divides by the length.
   bool has_modules = false;  ///< The folder has a modules.json.
+  bool gives_types = true;   ///< The tokenizer's class gives models the types of a pair's tokens.
   TextSteps steps{.steps = {PoolStep{}, NormalizeStep{}}};
   ReadingModule reading{};
   std::int64_t max_tokens = 0;                   ///< Longer texts are truncated; 0: none.

@@ -49,6 +49,11 @@ struct ModuleRow {
   std::string type, name, path;
 };
 
+/// Whether a path stays in the folder that it starts from.
+bool is_within(const fs::path& path) {
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
+}
+
 std::vector<ModuleRow> read_rows(const fs::path& file) {
   const Json list = read_json_file(file.string());
   if (!list.is_array() || list.empty()) throw BadCheckpoint(file.string(), "expected a list of modules");
@@ -57,17 +62,37 @@ std::vector<ModuleRow> read_rows(const fs::path& file) {
   for (const Json& json : list) {
     ConfigReader c(json, file.string());
     refuse_unknown(c, {"idx", "name", "path", "type", "kwargs"});
+    for (const char* const key : {"name", "path", "type"}) {
+      if (!c.has(key)) throw BadCheckpoint(file.string(), "a module has no {}", key);
+    }
     ModuleRow row{c.text_or("type", ""), c.text_or("name", ""), c.text_or("path", "")};
     const std::string type = class_of(row.type);
     if (type.empty()) throw Unsupported(file.string(), "module {} is not one of sentence-transformers", row.type);
+    if (row.name.empty()) throw BadCheckpoint(file.string(), "a module has an empty name");
     if (!names.insert(row.name).second) throw BadCheckpoint(file.string(), "two modules have the name {}", row.name);
-    const fs::path path(row.path);
-    const bool is_inside = path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
-    if (!is_inside) throw BadCheckpoint(file.string(), "path: expected a folder within this one, got {}", row.path);
+    if (!is_within(row.path))
+      throw BadCheckpoint(file.string(), "path: expected a folder within this one, got {}", row.path);
     row.type = type;
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+/// The type and the path of the first module, if a folder has a list of modules and both are texts: what a model is
+/// opened by, whatever the other modules are.
+ModuleRow first_row(const std::string& folder) {
+  const fs::path file = fs::path(folder) / "modules.json";
+  if (!may_exist(file)) return {};
+  const Json list = read_json_file(file.string());
+  if (!list.is_array() || list.empty() || !list[0].is_object()) return {};
+  const auto text = [&](const char* key) {
+    const Json value = list[0].value(key, Json());
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  ModuleRow row{text("type"), text("name"), text("path")};
+  if (!is_within(row.path))
+    throw BadCheckpoint(file.string(), "path: expected a folder within this one, got {}", row.path);
+  return row;
 }
 
 /// An object of options for transformers, of which only some have no effect on values or are read.
@@ -94,7 +119,7 @@ QueryExpansion read_expansion(ConfigReader c) {
 }
 
 /// The task of a Transformer, and the value that it must give for that.
-TextSteps::Source read_task(ConfigReader& c, bool is_mlm, bool& is_chat) {
+TextSteps::Source read_task(ConfigReader& c, bool is_mlm, ReadingModule& reading) {
   constexpr std::string_view kOutputs[] = {"last_hidden_state", "logits", "logits", "logits"};
   constexpr std::string_view kValues[] = {"token_embeddings", "token_embeddings", "scores", "causal_logits"};
   const std::size_t task = choice_of(c, "transformer_task", is_mlm ? "fill-mask" : "feature-extraction",
@@ -113,9 +138,12 @@ TextSteps::Source read_task(ConfigReader& c, bool is_mlm, bool& is_chat) {
       throw Unsupported(c.where(), "modality_config.{}: expected the method forward and its {}, got {}", key,
                         kOutputs[task], output);
     }
-    is_chat = is_chat || key == "message";
+    if (key != "message") continue;
+    reading.is_chat = true;
+    const std::size_t format = choice_of(m, "format", "auto", {"auto", "flat", "structured"});
+    if (format > 0) reading.has_parts = format == 2;
   }
-  if (!modalities->has("text") && !is_chat) throw Unsupported(c.where(), "modality_config has no text");
+  if (!modalities->has("text")) throw Unsupported(c.where(), "modality_config has no text");
   if (c.text_or("module_output_name", "") != kValues[task]) {
     throw Unsupported(c.where(), "module_output_name: expected {}", kValues[task]);
   }
@@ -139,7 +167,7 @@ void read_transformer(const fs::path& folder, bool is_mlm, TextModules& modules)
                        "query_length", "document_length", "query_expansion", "max_seq_length", "do_lower_case",
                        "model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args",
                        "config_kwargs", "tokenizer_name_or_path"});
-    modules.steps.source = read_task(c, is_mlm, reading.is_chat);
+    modules.steps.source = read_task(c, is_mlm, reading);
     reading.most_tokens = c.optional_size("max_seq_length");
     reading.lowercase = c.flag_or("do_lower_case", false);
     reading.most_query_tokens = c.optional_size("query_length");
@@ -188,12 +216,18 @@ void check_order(const TextSteps& steps, const std::string& where) {
       needs(TextValue::tokens, "Pooling");
       made.insert(TextValue::vector);
     }
+    const auto keeps_tokens = [&](TextValue from, TextValue to, std::string_view name) {
+      if ((from == TextValue::tokens) == (to == TextValue::tokens)) return;
+      throw Unsupported(where, "module {}: token_embeddings become token_embeddings alone", name);
+    };
     if (const auto* const dense = std::get_if<DenseStep>(&step)) {
       needs(dense->from, "Dense");
+      keeps_tokens(dense->from, dense->to, "Dense");
       made.insert(dense->to);
     }
     if (const auto* const normalize = std::get_if<NormalizeStep>(&step)) {
       needs(normalize->from, "Normalize");
+      keeps_tokens(normalize->from, normalize->to, "Normalize");
       made.insert(normalize->to);
     }
     if (std::holds_alternative<LayerNormStep>(step)) needs(TextValue::vector, "LayerNorm");
@@ -221,20 +255,11 @@ std::string folder_of_modules(const std::string& folder) {
 }
 
 std::string folder_of_model(const std::string& folder) {
-  const fs::path path(folder);
-  if (may_exist(path / "config.json") || !may_exist(path / "modules.json")) return folder;
-  const std::vector<ModuleRow> rows = read_rows(path / "modules.json");
-  return rows.front().path.empty() ? folder : (path / rows.front().path).string();
+  const std::string path = first_row(folder).path;
+  return path.empty() ? folder : (fs::path(folder) / path).string();
 }
 
-bool is_table_of_embeddings(const std::string& folder) {
-  const fs::path file = fs::path(folder) / "modules.json";
-  if (!may_exist(file)) return false;
-  const Json list = read_json_file(file.string());
-  if (!list.is_array() || list.empty() || !list[0].is_object()) return false;
-  const Json type = list[0].value("type", Json());
-  return type.is_string() && class_of(type.get<std::string>()) == "StaticEmbedding";
-}
+bool is_table_of_embeddings(const std::string& folder) { return class_of(first_row(folder).type) == "StaticEmbedding"; }
 
 ReadingModule read_reading_module(const std::string& folder) {
   TextModules modules;
@@ -263,7 +288,12 @@ std::optional<TextModules> read_text_modules(const std::string& folder, const To
       read_transformer(root / row.path, row.type == "MLMTransformer", modules);
       continue;
     }
-    if (row.type == "Dropout") continue;  // of training alone
+    if (row.type == "Dropout") {  // of training alone
+      const fs::path options = root / row.path / "config.json";
+      if (may_exist(options))
+        refuse_unknown(ConfigReader(read_json_file(options.string()), options.string()), {"dropout"});
+      continue;
+    }
     const ReadStep read = step_reader(row.type);
     if (read == nullptr) {
       throw Unsupported(file.string(),

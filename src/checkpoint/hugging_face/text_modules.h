@@ -25,10 +25,11 @@ struct QueryExpansion {
 
 /// The first module: a model, or a table of embeddings alone.
 struct ReadingModule {
-  std::string path{};      ///< Its folder, within the folder of modules.json.
-  bool is_table = false;   ///< StaticEmbedding: no layers, and no special tokens around a text.
-  bool is_chat = false;    ///< Texts are written as conversations, by the chat template.
-  bool lowercase = false;  ///< Texts are lowercased before they are tokenized.
+  std::string path{};               ///< Its folder, within the folder of modules.json.
+  bool is_table = false;            ///< StaticEmbedding: no layers, and no special tokens around a text.
+  bool is_chat = false;             ///< Texts are written as conversations, by the chat template.
+  std::optional<bool> has_parts{};  ///< Their contents are lists of parts; nullopt: if the template reads such.
+  bool lowercase = false;           ///< Texts are lowercased before they are tokenized.
   std::optional<std::int64_t> most_tokens{}, most_query_tokens{}, most_document_tokens{};
   std::optional<QueryExpansion> expansion{};
 };
