@@ -8,6 +8,8 @@
 #include "base/nearest.h"
 #include "checkpoint/bind_tensors.h"
 #include "checkpoint/formats.h"
+#include "checkpoint/hugging_face/static_embedding.h"
+#include "checkpoint/hugging_face/text_modules.h"
 #include "model/check_compute.h"
 
 namespace vitrine {
@@ -26,7 +28,10 @@ Checkpoint load(const std::string& path, const LoadOptions& options) {
   if (status.type() == std::filesystem::file_type::not_found) {
     throw BadInput(path, "no such file or folder{}", did_you_mean_file(path));
   }
-  if (std::filesystem::is_directory(status)) return load_hugging_face(path, options);
+  if (std::filesystem::is_directory(status)) {
+    const std::string folder = folder_of_model(path);
+    return is_table_of_embeddings(path) ? load_static_embedding(folder) : load_hugging_face(folder, options);
+  }
 
   const auto file = MappedFile::open(path);  // gives the reason if the status could not be read
   if (is_llama2c(*file)) return load_llama2c(file);

@@ -9,8 +9,8 @@
 #include "cli/table.h"
 #include "cli/text_inputs.h"
 #include "cli/texts.h"
-#include "generate/encode.h"
 #include "generate/rerank.h"
+#include "generate/text_vectors.h"
 
 namespace vitrine::cli {
 namespace {
@@ -31,11 +31,13 @@ struct Ranking {
 
 Ranking by_head(const RerankOptions& o, const Session& session, TextInputs& inputs, const std::string& query,
                 const std::vector<std::string>& documents) {
-  const TaskHead& head = *session.checkpoint.model->config().task;
-  const ScoreFunction function = o.raw ? ScoreFunction::none : rank_function(head, inputs.config());
+  const ModelConfig& model = session.checkpoint.model->config();
+  const ScoreFunction of_folder = rank_function(model, inputs.config());
+  const ScoreFunction function = o.raw ? ScoreFunction::none : of_folder;
   for (const std::string& document : documents) inputs.add(query, document);
   Ranking ranking{std::vector<float>(documents.size()), std::vector<std::vector<float>>(documents.size())};
-  read_outputs(session.context(o), inputs.texts(), o.batch * kRowsOfText, [&](std::size_t i, const Tensor& outputs) {
+  const std::int64_t most = o.batch * kRowsOfText;
+  read_scores(session.context(o), inputs.config(), inputs.texts(), most, [&](std::size_t i, const Tensor& outputs) {
     ranking.outputs[i].assign(outputs.row(0), outputs.row(0) + outputs.row_size());
     ranking.scores[i] = scores_of(function, ranking.outputs[i]).front();
   });
@@ -45,17 +47,13 @@ Ranking by_head(const RerankOptions& o, const Session& session, TextInputs& inpu
 /// By the similarity of vectors, with the prompts that the folder has for queries and documents.
 Ranking by_vectors(const RerankOptions& o, const Session& session, TextInputs& inputs, const std::string& query,
                    const std::vector<std::string>& documents) {
-  EncodeOptions options;
-  options.pooling = pooling_named(inputs.config().pooling);
-  options.normalize = inputs.config().normalize;
-  options.max_rows = o.batch * kRowsOfText;
-  inputs.use_prompt_of({"query"});
+  inputs.use_role(TextRole::query);
   inputs.add(query);
-  inputs.use_prompt_of({"document", "passage", "corpus"});
+  inputs.use_role(TextRole::document);
   for (const std::string& document : documents) inputs.add(document);
-  std::vector<std::vector<float>> vectors(inputs.size());
-  encode(session.context(o), inputs.texts().ids, options,
-         [&](std::size_t i, std::span<const float> vector) { vectors[i].assign(vector.begin(), vector.end()); });
+  std::vector<TextVectors> vectors(inputs.size());
+  read_vectors(session.context(o), inputs.config(), inputs.texts(), {.max_rows = o.batch * kRowsOfText},
+               [&](std::size_t i, TextVectors own) { vectors[i] = std::move(own); });
   Ranking ranking;
   for (std::size_t i = 1; i < vectors.size(); ++i) {
     ranking.scores.push_back(
@@ -119,12 +117,12 @@ void run_rerank(const RerankOptions& o) {
   if (o.lines == o.query.has_value()) throw UsageError("QUERY", "give QUERY and documents, or --lines");
   if (o.query && o.documents.empty() && o.file.empty()) throw MissingArgument("DOCUMENT (or --documents)");
   const Session session = open_for_texts(o, o.model, true);
-  const bool has_task = session.checkpoint.model->config().task.has_value();
   stop_cleanly();
   TextInputs inputs(session, o);
+  const bool has_scores = reads_pairs(session.checkpoint.model->config(), inputs.config());
   const auto rank = [&](const std::string& query, const std::vector<std::string>& documents) {
     const Ranking ranking =
-        has_task ? by_head(o, session, inputs, query, documents) : by_vectors(o, session, inputs, query, documents);
+        has_scores ? by_head(o, session, inputs, query, documents) : by_vectors(o, session, inputs, query, documents);
     inputs.clear();
     show(o, ranking, documents);
   };

@@ -43,62 +43,88 @@ TextInputs::TextInputs(const Session& session, const TextInputOptions& options) 
   const ModelConfig& model = session.checkpoint.model->config();
   config_ = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
                                  model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
-  default_prompt_ = config_.prompt;
+  if (!config_.reading.is_chat || session.tokenizer == nullptr) return;
+  const std::string& path = session.checkpoint.tokenizer_path;
+  chat_.emplace(open_chat_templates(path, ""), *session.tokenizer, path, config_.reading.has_parts);
 }
 
 void TextInputs::add(const std::string& text, const std::optional<std::string>& pair) {
-  if (session_.tokenizer == nullptr) throw BadInput("text", "no tokenizer was opened: give ids, or --tokenizer");
-  const SpecialTokens policy = options_.no_special ? SpecialTokens::none : SpecialTokens::apply;
-  if (!pair) return add(session_.tokenizer->encode(config_.prepared(text), policy));
-  const auto most = options_.no_truncate ? std::nullopt : std::optional(config_.max_tokens);
+  const Tokenizer* const tokenizer = session_.tokenizer.get();
+  if (tokenizer == nullptr) throw BadInput("text", "no tokenizer was opened: give ids, or --tokenizer");
+  SpecialTokens policy = config_.reading.is_table ? SpecialTokens::written : SpecialTokens::apply;
+  if (options_.no_special) policy = SpecialTokens::none;
+  if (!pair) return put(tokenizer->encode(config_.prepared(text), policy), tokenizer);
+  const auto most = options_.no_truncate ? std::nullopt : std::optional(config_.most_tokens());
   PairEncoding encoded =
-      session_.tokenizer->encode_pair(config_.prepared(text), config_.without_prompt(*pair), policy, most);
+      chat_ ? chat_->encode(config_.prompt, text, *pair, most)
+            : tokenizer->encode_pair(config_.prepared(text), config_.without_prompt(*pair), policy, most);
   if (encoded.is_cut) ++n_cut_;
-  add(std::move(encoded.ids));
-  if (session_.checkpoint.model->config().embedding.n_types > 0) types_.back() = std::move(encoded.types);
+  put(std::move(encoded.ids), tokenizer);
+  const bool has_types = session_.checkpoint.model->config().embedding.n_types > 0;
+  if (has_types && config_.gives_types && !chat_) types_.back() = std::move(encoded.types);
 }
 
-void TextInputs::add(std::vector<std::int32_t> ids) {
-  if (std::ssize(ids) > config_.max_tokens) {
+void TextInputs::put(std::vector<std::int32_t> ids, const Tokenizer* tokenizer) {
+  const std::int64_t most = config_.most_tokens();
+  if (most > 0 && std::ssize(ids) > most) {
     if (options_.no_truncate) {
-      throw BadInput("--no-truncate", "expected at most {} tokens in a text, got {}", config_.max_tokens, ids.size());
+      throw BadInput("--no-truncate", "expected at most {} tokens in a text, got {}", most, ids.size());
     }
     ++n_cut_;
   }
   ids_.push_back(truncated(std::move(ids), config_));
   types_.emplace_back();
+  marks_.push_back(marked(ids_.back(), config_, tokenizer));
 }
 
 void TextInputs::add_line(const std::string& line, std::int64_t number) {
   const Json json = parse_json(line, fmt::format("line {}", number));
   if (const auto pair = pair_in(json)) return add(pair->first, pair->second);
-  add(ids_of_line(session_, options_, true, line, number,
-                  [&](const std::string& text) { return config_.prepared(text); }));
-}
-
-void TextInputs::use_prompt_of(std::initializer_list<const char*> names) {
-  config_.prompt = default_prompt_;
-  for (const char* const name : names) {
-    if (config_.prompts.contains(name)) return config_.use_prompt(name, "rerank");
-  }
+  if (json.is_string()) return add(json.get<std::string>());
+  add(ids_of_line(session_, options_, true, line, number));
 }
 
 void TextInputs::clear() {
   ids_.clear();
   types_.clear();
+  marks_.clear();
 }
 
 void TextInputs::report_cut() const {
-  if (n_cut_ > 0) note(fmt::format("{} of the texts were cut to {} tokens", grouped(n_cut_), config_.max_tokens));
+  if (n_cut_ > 0) note(fmt::format("{} of the texts were cut to {} tokens", grouped(n_cut_), config_.most_tokens()));
+}
+
+void TextInputs::use(const VectorInputOptions& o) {
+  if (o.query && o.document) throw UsageError("--query", "give --query or --document, not both");
+  if (o.prompt && !o.prompt_name.empty()) throw UsageError("--prompt", "give --prompt or --prompt-name, not both");
+  if (o.query) config_.use_role(TextRole::query);
+  if (o.document) config_.use_role(TextRole::document);
+  if (!o.prompt_name.empty()) config_.use_prompt(o.prompt_name, "--prompt-name");
+  if (o.prompt) config_.prompt = *o.prompt;
+}
+
+void add_vector_inputs(Command& command, VectorInputOptions& o) {
+  add_optional(command, "--prompt", o.prompt, "Put this text before each text (default: the model's)");
+  command.add_option("--prompt-name", o.prompt_name,
+                     "Put this prompt of config_sentence_transformers.json before each text (default: the model's)");
+  command.add_flag("--query", o.query, "Read texts as queries: with the prompt query, to the length of queries");
+  command.add_flag("--document", o.document, "Read texts as documents: with the prompt document, to their length");
 }
 
 void for_each_batch(const TextInputOptions& o, TextInputs& inputs, const std::function<void()>& read) {
+  for_each_batch(o, TextReader("-", false), inputs, read);
+}
+
+void for_each_batch(const TextInputOptions& o, TextReader reader, TextInputs& inputs,
+                    const std::function<void()>& read) {
   constexpr std::size_t kBatchesAtOnce = 16;  // sorted by length together
-  TextReader reader("-", false);
   std::int64_t number = 0;
   const std::size_t at_once = static_cast<std::size_t>(o.batch) * kBatchesAtOnce;
   for (auto lines = reader.next(at_once); !lines.empty(); lines = reader.next(at_once)) {
-    for (const std::string& line : lines) inputs.add_line(line, ++number);
+    for (const std::string& line : lines) {
+      ++number;
+      o.lines ? inputs.add_line(line, number) : inputs.add(line);
+    }
     read();
     inputs.clear();
   }

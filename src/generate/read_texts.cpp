@@ -6,6 +6,11 @@
 #include "base/error.h"
 
 namespace vitrine {
+
+void check_text(const Segment& segment) {
+  if (segment.failure) throw error_of({segment.failure->where, segment.failure->row - segment.first_row});
+}
+
 namespace {
 
 void check(const GenerateContext& context, const TextIds& texts) {
@@ -35,7 +40,9 @@ void read_batch(const GenerateContext& context, const TextIds& texts, std::span<
   const bool is_typed = std::any_of(batch.begin(), batch.end(),
                                     [&](std::size_t i) { return !texts.types.empty() && !texts.types[i].empty(); });
   for (const std::size_t i : batch) {
-    segments.push_back({static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(texts.ids[i].size())});
+    Segment segment{static_cast<std::int64_t>(ids.size()), static_cast<std::int64_t>(texts.ids[i].size())};
+    if (!texts.marks.empty()) segment.n_padding = texts.marks[i].n_padding();
+    segments.push_back(std::move(segment));
     ids.insert(ids.end(), texts.ids[i].begin(), texts.ids[i].end());
     if (is_typed) types.insert(types.end(), texts.types[i].begin(), texts.types[i].end());
     if (is_typed) types.resize(ids.size(), 0);
@@ -46,13 +53,10 @@ void read_batch(const GenerateContext& context, const TextIds& texts, std::span<
   own = std::move(segments);
   prepare(pass, own, batch);
   context.forward(pass, has_encoder ? Tokens({}, types, ids) : Tokens(ids, types));
+  for (const Segment& segment : own) check_text(segment);
 }
 
 }  // namespace
-
-void check_text(const Segment& segment) {
-  if (segment.failure) throw error_of({segment.failure->where, segment.failure->row - segment.first_row});
-}
 
 void read_texts(const GenerateContext& context, const TextIds& texts, std::int64_t max_rows,
                 const PreparePass& prepare) {

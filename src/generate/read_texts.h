@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "generate/context.h"
+#include "model/text_steps.h"
 
 namespace vitrine {
 
-/// Ids of texts and, if any text is a pair, the types of their tokens; empty types are all 0.
+/// Ids of texts and, if any text is a pair, the types of their tokens; empty types are all 0. `marks`, if there are
+/// any, say what steps after the stack know of each text.
 struct TextIds {
   std::span<const std::vector<std::int32_t>> ids;
   std::span<const std::vector<std::int32_t>> types{};
+  std::span<const TextMarks> marks{};
 };
 
 /// Receives a pass before it runs, to set what it delivers. `segments` are those of texts `numbers`, in this order.

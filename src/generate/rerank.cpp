@@ -27,15 +27,47 @@ double similarity_of(Similarity similarity, std::span<const float> a, std::span<
       return -std::sqrt(squares);
     case Similarity::manhattan:
       return -distance;
+    case Similarity::max_sim:
+    case Similarity::mean_max_sim:
+      break;  // of vectors of tokens (text_vectors.h)
   }
-  throw InternalError("similarity", "unknown function");
+  throw InternalError("similarity", "expected a function of two vectors");
 }
 
-ScoreFunction rank_function(const TaskHead& head, const SentenceConfig& folder) {
-  if (head.task != TaskHead::Task::classify || head.n_labels() != 1) {
-    throw Unsupported("rerank", "the model has {} labels of texts: one score would order documents", head.n_labels());
+bool reads_pairs(const ModelConfig& model, const SentenceConfig& folder) {
+  return folder.has_modules ? folder.result() == TextValue::scores : model.task.has_value();
+}
+
+namespace {
+
+/// The scores that a pair gets.
+std::int64_t n_labels(const ModelConfig& model, const SentenceConfig& folder) {
+  if (!folder.has_modules || folder.steps.source == TextSteps::Source::outputs) {
+    const auto& head = model.task;
+    if (!head || head->task != TaskHead::Task::classify)
+      throw Unsupported("rerank", "the model has no labels of texts");
+    return head->n_labels();
   }
+  for (auto step = folder.steps.steps.rbegin(); step != folder.steps.steps.rend(); ++step) {
+    const auto* const dense = std::get_if<DenseStep>(&*step);
+    if (dense != nullptr && dense->to == TextValue::scores) return dense->map.weight.view.rows;
+  }
+  return 1;  // of LogitScore
+}
+
+}  // namespace
+
+ScoreFunction rank_function(const ModelConfig& model, const SentenceConfig& folder) {
+  if (!reads_pairs(model, folder)) throw Unsupported("rerank", "the model does not read pairs of texts");
+  const std::int64_t n = n_labels(model, folder);
+  if (n != 1) throw Unsupported("rerank", "the model has {} labels of texts: one score would order documents", n);
   return folder.score.value_or(ScoreFunction::sigmoid);
+}
+
+void read_scores(const GenerateContext& context, const SentenceConfig& folder, const TextIds& pairs,
+                 std::int64_t max_rows, const ReceiveOutputs& receive) {
+  if (folder.has_modules) return read_values(context, folder.steps, pairs, max_rows, receive);
+  read_outputs(context, pairs, max_rows, receive);
 }
 
 std::vector<std::size_t> descending(std::span<const float> scores) {

@@ -6,6 +6,7 @@
 
 #include "checkpoint/hugging_face/sentence_transformers.h"
 #include "generate/classify.h"
+#include "generate/read_values.h"
 
 namespace vitrine {
 
@@ -13,9 +14,15 @@ namespace vitrine {
 /// the Euclidean or the Manhattan distance. Source: sentence-transformers, util/similarity.py.
 double similarity_of(Similarity similarity, std::span<const float> a, std::span<const float> b);
 
-/// The function whose results order documents: the folder's, else sigmoid. Throws Unsupported for a head of several
-/// labels, which give no order.
-ScoreFunction rank_function(const TaskHead& head, const SentenceConfig& folder);
+/// Whether documents are read together with the query, for scores: by the folder's steps, or by the head of a model
+/// whose folder has none.
+bool reads_pairs(const ModelConfig& model, const SentenceConfig& folder);
+/// The function whose results order documents: the folder's, else sigmoid. Throws Unsupported unless reads_pairs(), and
+/// for several labels, which give no order.
+ScoreFunction rank_function(const ModelConfig& model, const SentenceConfig& folder);
+/// Passes the outputs of pairs to `receive`. Throws as read_values() and read_outputs() do.
+void read_scores(const GenerateContext& context, const SentenceConfig& folder, const TextIds& pairs,
+                 std::int64_t max_rows, const ReceiveOutputs& receive);
 
 /// The indices of `scores`, largest first; equal ones in their order.
 std::vector<std::size_t> descending(std::span<const float> scores);

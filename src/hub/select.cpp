@@ -51,8 +51,9 @@ namespace {
 bool is_of_folder(std::string_view path) {
   return is_of_tokenizer(path) ||
          matches_any(path, {"config.json", "generation_config.json", "modules.json", "sentence_bert_config.json",
-                            "config_sentence_transformers.json", "*_Pooling/config.json", "*_Dense/*",
-                            "quantize_config.json", "adapter_config.json"});
+                            "config_sentence_transformers.json", "*_Pooling/config.json", "*_Dense/*", "*_LayerNorm/*",
+                            "*_Normalize/config.json", "*_SpladePooling/config.json", "*_MultiVectorMask/config.json",
+                            "*_LogitScore/config.json", "quantize_config.json", "adapter_config.json"});
 }
 
 std::string upper(std::string_view text) {

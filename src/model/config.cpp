@@ -190,6 +190,7 @@ void check_layers(std::string_view where, const StackConfig& config, const Stack
     const LayerPlace place = layer_place(config, i, "", source);
     std::visit([&](const auto& kind) { check(where, kind, place); }, config.layers[i]);
   }
+  if (config.blocks.size() == 1 && config.blocks.front().sublayers.empty()) return;  // a table of embeddings
   for (const BlockConfig& block : config.blocks) check_block(where, block, source != nullptr);
 }
 

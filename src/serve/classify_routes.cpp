@@ -43,7 +43,7 @@ std::shared_ptr<PendingReply> classify_all(
   for (std::size_t i = 0; i < inputs.texts.size(); ++i) {
     const auto& [text, pair] = inputs.texts[i];
     const std::string where = fmt::format("text {}", i);
-    pair ? texts.add_pair(text, *pair, where) : texts.add(text, model.sentences.prompt, where);
+    pair ? texts.add_pair(text, *pair, where) : texts.add(text, model.sentences, where);
   }
   TextsToRead all = texts.take(std::move(modifiers));
   const std::int64_t n_tokens = all.n_tokens;

@@ -6,7 +6,7 @@
 #include "serve/foreign_fields.h"
 #include "serve/modifier_fields.h"
 #include "serve/prompts.h"
-#include "serve/read_reply.h"
+#include "serve/reading.h"
 #include "tokenizer/read/base64.h"
 
 namespace vitrine {
@@ -51,17 +51,13 @@ std::optional<bool> read_normalize(RequestFields& fields) {
 
 std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, EmbeddingRequest request, const RouteRequest& from,
                                          WriteVectors write) {
-  if (model.can_generate) {
+  if (model.can_generate && !model.sentences.pooling.empty()) {
     EmbeddingSequences sequences(model, request);
     return std::make_shared<VectorsOfRounds>(std::move(request), std::move(sequences), from, std::move(write));
   }
-  EncodeOptions options;
-  options.pooling = pooling_named(model.sentences.pooling);
-  options.normalize = request.normalize.value_or(model.sentences.normalize);
-  const auto read = [options](const GenerateContext& context, const TextIds& texts, const ReceiveVector& receive) {
-    encode(context, texts.ids, options, receive);
-  };
-  TextsToRead texts{.ids = request.texts, .n_tokens = request.n_tokens, .modifiers = request.modifiers};
+  const TextTask::Read read = reads_vectors(model.sentences, {.normalize = request.normalize});
+  TextsToRead texts{
+      .ids = request.texts, .marks = request.marks, .n_tokens = request.n_tokens, .modifiers = request.modifiers};
   return std::make_shared<ReadReply>(
       std::move(texts), from, read,
       [request = std::move(request), write = std::move(write)](const auto& vectors, const JobTimes& times) {
@@ -116,6 +112,7 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
   for (Prompt& text : read_prompts(model, fields, "input", policy, of_ids, &sentences)) {
     request.n_tokens += std::ssize(text.ids);
     if (language && text.text) set_source_language(*model.tokenizer, *language, text.ids);
+    request.marks.push_back(text.text ? marked(text.ids, sentences, model.tokenizer) : TextMarks());
     request.texts.push_back(std::move(text.ids));
   }
   return request;

@@ -19,6 +19,7 @@ namespace vitrine {
 struct EmbeddingRequest {
   std::string model;  ///< As the client named it.
   std::vector<std::vector<std::int32_t>> texts;
+  std::vector<TextMarks> marks{};  ///< Of the texts.
   bool is_base64 = false;
   std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
   std::optional<bool> normalize;            ///< Whether vectors have length 1; absent: as the model's folder says.

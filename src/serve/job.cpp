@@ -23,10 +23,11 @@ Job::Job(std::size_t client, std::vector<GenerateRequest> sequences, bool stream
 
 TextTask::TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
                    std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers, Read read,
-                   std::function<void()> notify)
+                   std::function<void()> notify, std::vector<TextMarks> marks)
     : client_(client),
       texts_(std::move(texts)),
       types_(std::move(types)),
+      marks_(std::move(marks)),
       modifiers_(std::move(modifiers)),
       read_(std::move(read)),
       notify_(std::move(notify)),
@@ -48,6 +49,7 @@ std::int64_t TextTask::run_part(GenerateContext context, std::int64_t n_rows) {
   try {
     TextIds part{std::span(texts_).subspan(n_done_, end - n_done_)};
     if (!types_.empty()) part.types = std::span(types_).subspan(n_done_, end - n_done_);
+    if (!marks_.empty()) part.marks = std::span(marks_).subspan(n_done_, end - n_done_);
     read_(context, part, [&](std::size_t i, std::span<const float> values) {
       vectors_[n_done_ + i].assign(values.begin(), values.end());
     });

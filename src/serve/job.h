@@ -85,10 +85,10 @@ class TextTask {
   using Read = std::function<void(const GenerateContext& context, const TextIds& texts, const ReceiveVector& receive)>;
 
   /// `client`: the number of its API key. Types of tokens may be empty (TextIds). Without `modifiers` they are those of
-  /// the context. `notify` is called on the scheduler's thread at the end.
+  /// the context. `notify` is called on the scheduler's thread at the end. `marks` are those of TextIds.
   TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
            std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers, Read read,
-           std::function<void()> notify);
+           std::function<void()> notify, std::vector<TextMarks> marks = {});
 
   std::size_t client() const { return client_; }
   std::int64_t waiting_bytes() const { return waiting_bytes_; }  ///< Of its texts.
@@ -119,6 +119,7 @@ class TextTask {
  private:
   std::size_t client_;
   std::vector<std::vector<std::int32_t>> texts_, types_;
+  std::vector<TextMarks> marks_;
   std::optional<ModifierList> modifiers_;
   Read read_;
   std::function<void()> notify_;

@@ -15,6 +15,7 @@ namespace vitrine {
 /// The texts of a request, or its pairs of texts.
 struct TextsToRead {
   std::vector<std::vector<std::int32_t>> ids, types{};  ///< As TextIds.
+  std::vector<TextMarks> marks{};
   std::int64_t n_tokens = 0;
   std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
 };
@@ -28,7 +29,8 @@ class ReadReply : public PendingReply {
   ReadReply(TextsToRead texts, const RouteRequest& from, TextTask::Read read, Write write)
       : n_tokens_(texts.n_tokens),
         task_(std::make_shared<TextTask>(from.client, std::move(texts.ids), std::move(texts.types),
-                                         std::move(texts.modifiers), std::move(read), from.notify)),
+                                         std::move(texts.modifiers), std::move(read), from.notify,
+                                         std::move(texts.marks))),
         write_(std::move(write)) {}
 
   void submit(Scheduler& scheduler) override { scheduler.submit(task_); }

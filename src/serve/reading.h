@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "chat/pair_prompt.h"
 #include "generate/rerank.h"
+#include "generate/text_vectors.h"
 #include "serve/modifier_fields.h"
 #include "serve/read_reply.h"
 
@@ -18,22 +20,30 @@ class TextCollector {
   /// `truncates`: longer texts are cut as in sentence-transformers, instead of being refused.
   TextCollector(const ServedModel& model, bool truncates) : model_(model), truncates_(truncates) {}
 
-  /// A text, after a prompt of the folder. Throws RequestError for one that is empty of tokens or too long.
-  void add(const std::string& text, const std::string& prompt, const std::string& where);
+  /// A text, prepared as the folder says: the model's own, with another prompt or role. Throws RequestError for one
+  /// that is empty of tokens or too long.
+  void add(const std::string& text, const SentenceConfig& folder, const std::string& where);
   /// A pair, as one text. Throws RequestError, and what the tokenizer throws.
   void add_pair(const std::string& a, const std::string& b, const std::string& where);
   TextsToRead take(std::optional<ModifierList> modifiers);
 
  private:
-  void put(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, const std::string& where);
+  void put(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, TextMarks marks, const std::string& where);
 
   const ServedModel& model_;
   bool truncates_;
+  std::optional<PairPrompt> chat_;  // of a model that reads pairs in a chat template
   TextsToRead texts_;
 };
 
 /// Reads texts for the outputs of the model's head.
 TextTask::Read reads_outputs();
+/// Reads texts for what the folder's steps make of them: a vector, or those of its tokens one after another. `width`,
+/// if it is not null, receives the size of a vector.
+TextTask::Read reads_vectors(const SentenceConfig& folder, const VectorOptions& options,
+                             std::shared_ptr<std::int64_t> width = nullptr);
+/// The vectors of a text that reads_vectors() has delivered.
+TextVectors vectors_in(const std::vector<float>& values, std::int64_t width);
 
 /// The head of a model that gives texts labels. Throws RequestError for any other.
 const TaskHead& classes_of(const ServedModel& model);

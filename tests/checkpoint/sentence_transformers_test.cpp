@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/temp_folder.h"
 
 namespace vitrine {
@@ -65,13 +67,77 @@ TEST_F(Sentences, Prompts) {
   EXPECT_THROW(read(), BadCheckpoint);
 }
 
-TEST_F(Sentences, PoolingWithoutThePromptIsRefused) {
-  write("modules.json", R"([{"path": "1_Pooling", "type": "a.Pooling"}])");
-  std::filesystem::create_directory(folder_ / "1_Pooling");
-  write("1_Pooling/config.json", R"({"pooling_mode": "mean", "include_prompt": false})");
-  EXPECT_FALSE(read().normalize);
-  write("config_sentence_transformers.json", R"({"prompts": {"q": "q: "}, "default_prompt_name": "q"})");
-  EXPECT_THAT([&] { read(); }, ThrowsMessage<Unsupported>(HasSubstr("the prompt q")));
+/// A copy of a golden whose files are changed.
+class Modules : public testing::Test {
+ protected:
+  Modules() { std::filesystem::copy(source(), folder_ / "m", std::filesystem::copy_options::recursive); }
+  static std::string source() { return std::string(VITRINE_SOURCE_DIR) + "/tests/goldens/sentences/dense"; }
+  std::string path(const std::string& name) const { return folder_ / ("m/" + name); }
+
+  /// Changes a file's JSON, reads the folder, and restores the file.
+  void expect_refused(const std::string& name, const std::function<void(Json&)>& change,
+                      const std::string& what) const {
+    const std::string before = test::read_file(path(name));
+    Json json = Json::parse(before);
+    change(json);
+    test::write_file(path(name), json.dump());
+    try {
+      read();
+      ADD_FAILURE() << "expected an error with " << what;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr(what));
+    }
+    test::write_file(path(name), before);
+  }
+  SentenceConfig read() const { return read_sentence_config(folder_ / "m", load_tokenizer(folder_ / "m").get(), 24); }
+
+  test::TempFolder folder_;
+};
+
+TEST_F(Modules, AreStepsInTheirOrder) {
+  const SentenceConfig config = read();
+  ASSERT_EQ(config.steps.steps.size(), 4U) << "Dropout is of training alone";
+  EXPECT_EQ(std::get<PoolStep>(config.steps.steps[0]).modes, (std::vector{PoolStep::Mode::cls, PoolStep::Mode::mean}));
+  const auto& dense = std::get<DenseStep>(config.steps.steps[1]);
+  EXPECT_EQ(dense.residual, DenseStep::Residual::map);
+  EXPECT_EQ(dense.activation, Activation::tanh);
+  EXPECT_EQ(dense.map.weight.shape, (Shape{10, 24}));
+  EXPECT_EQ(config.dimensions, 7);
+  EXPECT_EQ(config.similarity, Similarity::manhattan);
+  EXPECT_FALSE(config.normalize);
+}
+
+TEST_F(Modules, WhatIsNotSupportedIsRefusedByName) {
+  const auto type = [](const char* to) { return [to](Json& json) { json[2]["type"] = to; }; };
+  const auto set = [](const char* key, const Json& to) { return [=](Json& json) { json[key] = to; }; };
+  expect_refused("modules.json", type("custom.Dense"), "custom.Dense");
+  expect_refused("modules.json", type("sentence_transformers.models.LSTM"), "LSTM");
+  expect_refused("modules.json", type("sentence_transformers.models.CNN"), "CNN");
+  expect_refused(
+      "modules.json", [](Json& json) { json.erase(0); }, "Pooling is not supported first");
+  expect_refused(
+      "modules.json", [](Json& json) { std::swap(json[1], json[2]); }, "no module before it makes");
+  expect_refused(
+      "modules.json", [](Json& json) { json[1]["path"] = "../x"; }, "../x");
+  expect_refused(
+      "modules.json", [](Json& json) { json[1]["extra"] = 1; }, "extra");
+  expect_refused("2_Dense/config.json", set("activation_function", "torch.nn.modules.activation.Mish"), "Mish");
+  expect_refused("2_Dense/config.json", set("activation_function", "my.Tanh"), "my.Tanh");
+  expect_refused("2_Dense/config.json", set("in_features", 23), "[10, 23]");
+  expect_refused("2_Dense/config.json", set("bias", false), "linear.bias is not part");
+  expect_refused("2_Dense/config.json", set("use_residual", false), "residual.weight is not part");
+  expect_refused("2_Dense/config.json", set("module_input_name", "all_layer_embeddings"), "all_layer_embeddings");
+  expect_refused("2_Dense/config.json", set("init_weight", 1), "init_weight");
+  expect_refused("3_LayerNorm/config.json", set("dimension", 11), "norm.weight");
+  expect_refused("1_Pooling/config.json", set("pooling_mode", "median"), "median");
+  expect_refused("1_Pooling/config.json", set("attention", true), "attention");
+  expect_refused("sentence_bert_config.json", set("transformer_task", "retrieval"), "retrieval");
+  expect_refused("sentence_bert_config.json", set("module_output_name", "scores"), "module_output_name");
+  expect_refused("sentence_bert_config.json", set("model_kwargs", {{"dtype", "float16"}}), "model_kwargs.dtype");
+  expect_refused("config_sentence_transformers.json", set("model_type", "ColBERT"), "ColBERT");
+  expect_refused("config_sentence_transformers.json", set("model_type", "CrossEncoder"), "scores");
+  expect_refused("config_sentence_transformers.json", set("similarity_fn_name", "maxsim"), "maxsim");
+  expect_refused("config_sentence_transformers.json", set("default_prompt_name", "x"), "got x");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How a folder of sentence-transformers makes one vector of a text: modules.json, 1_Pooling, sentence_bert_config.json,
-// config_sentence_transformers.json, and the lengths of the tokenizer and of the model.
+// How a folder of sentence-transformers reads a text: its modules (text_modules.h), its prompts, what its vectors are
+// compared by (config_sentence_transformers.json), and the lengths of the tokenizer and of the model.
 //
 // Source: sentence-transformers 6.2.0, base/modules/transformer.py, base/model.py.
 #pragma once
@@ -11,40 +11,65 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/hugging_face/text_modules.h"
 #include "model/task_head.h"
+#include "model/text_steps.h"
 #include "tokenizer/tokenizer.h"
 
 namespace vitrine {
 
-/// How alike two vectors are: the cosine, the product, or the negative of the distance.
-enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan };
+/// How alike two vectors are: the cosine, the product, or the negative of the distance. Of two texts with a vector for
+/// each token: the sum, over those of the first, of the largest product with one of the second, or the mean.
+enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan, max_sim, mean_max_sim };
+
+/// What a text is read as, if that is known: prompts, lengths and the tokens that count may differ.
+enum class TextRole : std::uint8_t { any, query, document };
 
 struct SentenceConfig {
-  std::string pooling = "mean";  ///< "mean", "cls", "max" or "last".
-  bool normalize = true;
-  std::int64_t max_tokens = 0;                 ///< Longer texts are truncated; 0: none.
-  std::int64_t n_suffix = 0;                   ///< The tokens that the tokenizer puts after a text; they are kept.
-  bool lowercase = false;                      ///< Texts are lowercased before they are tokenized.
-  std::map<std::string, std::string> prompts;  ///< By name.
-  std::string prompt;                          ///< Is put before every text.
-  bool pools_prompt = true;                    ///< The rows of the prompt count.
-  Similarity similarity = Similarity::cosine;  ///< Of two vectors.
-  std::optional<ScoreFunction> score;          ///< Of a CrossEncoder, if the folder says it.
+  /// "mean", "cls", "max" or "last"; "": the steps say more than this and `normalize`.
+  std::string pooling = "mean";
+  bool normalize = true;     ///< The last step divides by the length.
+  bool has_modules = false;  ///< The folder has a modules.json.
+  bool gives_types = true;   ///< The tokenizer's class gives models the types of a pair's tokens.
+  TextSteps steps{.steps = {PoolStep{}, NormalizeStep{}}};
+  ReadingModule reading{};
+  std::int64_t max_tokens = 0;                   ///< Longer texts are truncated; 0: none.
+  std::int64_t n_suffix = 0;                     ///< The tokens that the tokenizer puts after a text; they are kept.
+  std::optional<std::int32_t> expansion_id{};    ///< The token that expands queries.
+  std::map<std::string, std::string> prompts{};  ///< By name.
+  std::string prompt{};                          ///< Is put before every text.
+  TextRole role = TextRole::any;                 ///< Of the texts that are read.
+  Similarity similarity = Similarity::cosine;    ///< Of two texts.
+  std::optional<ScoreFunction> score{};          ///< Of a CrossEncoder, if the folder says it.
+  std::optional<std::int64_t> dimensions{};      ///< Vectors are cut to so many elements.
+  std::optional<std::int64_t> most_words{};      ///< Of a sparse vector; the largest.
 
-  /// Uses a prompt by name. Throws BadInput for an unknown name, Unsupported if its rows do not count.
+  /// Uses a prompt by name. Throws BadInput for an unknown name, with those that there are.
   void use_prompt(const std::string& name, std::string_view where);
+  /// Reads queries or documents, with the prompt of that name, or none.
+  void use_role(TextRole role);
   /// The text that is tokenized.
   std::string prepared(const std::string& text) const;
   /// The same without the prompt: the second text of a pair.
   std::string without_prompt(const std::string& text) const;
+  /// The tokens to which a text of the role is truncated; 0: all.
+  std::int64_t most_tokens() const;
+  /// Whether texts have a vector each, one for each token, or scores.
+  TextValue result() const { return steps.result; }
+  /// Whether the vectors are weights of the words of the vocabulary.
+  bool is_sparse() const { return steps.source == TextSteps::Source::word_logits; }
 };
 
 /// The config of the model at `path`; the default unless it is a folder with a modules.json. The length is that of the
 /// folder, at most `context`, the model's. `tokenizer` may be null. Throws BadCheckpoint, and Unsupported for modules
-/// or kinds of pooling that are not supported.
+/// or options that are not supported.
 SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* tokenizer, std::int64_t context);
 
-/// The ids of a text, without those before the suffix that exceed max_tokens.
+/// The ids of a text, without those before the suffix that exceed most_tokens().
 std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config);
+
+/// What the steps know of a text of these ids, which begins with the folder's prompt. Adds the tokens that expand a
+/// query to the ids. `tokenizer` may be null: the prompt has no tokens.
+TextMarks marked(std::vector<std::int32_t>& ids, const SentenceConfig& config, const Tokenizer* tokenizer);
 
 }  // namespace vitrine

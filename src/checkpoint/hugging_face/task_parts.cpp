@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "checkpoint/hugging_face/family_parts.h"
 
 namespace vitrine {
 namespace {
