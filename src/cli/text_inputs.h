@@ -15,8 +15,9 @@
 
 namespace vitrine::cli {
 
-/// Rows of a pass for each text of a batch: passes are bounded by rows, since lengths differ.
-constexpr std::int64_t kRowsOfText = 64;
+/// Rows of a pass for each text of a batch: passes are bounded by rows, since lengths differ. 32 texts are
+/// kReadingRows.
+constexpr std::int64_t kRowsOfText = kReadingRows / 32;
 
 /// The options of commands that read whole texts.
 struct TextInputOptions : Options {

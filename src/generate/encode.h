@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generate/context.h"
+#include "generate/read_texts.h"
 
 namespace vitrine {
 
@@ -18,8 +19,8 @@ Pooling pooling_named(std::string_view name);
 
 struct EncodeOptions {
   Pooling pooling = Pooling::mean;
-  bool normalize = true;            ///< Divides a vector by its length, unless it is 0.
-  std::int64_t max_rows = 1 << 12;  ///< Of a pass, unless one text has more.
+  bool normalize = true;                 ///< Divides a vector by its length, unless it is 0.
+  std::int64_t max_rows = kReadingRows;  ///< Of a pass, unless one text has more.
 };
 
 /// Makes one vector of the rows of a text, which arrive in any parts.
