@@ -103,6 +103,10 @@ TEST(EncodeFolder, VectorsOfTokens) {
   expect_error({"encode", folder_of("scores"), "fish"}, {"CrossEncoder", "rerank"});
 }
 
+TEST(EncodeFolder, ATextWithoutTokensHasTheVectorZeroInATable) {
+  EXPECT_EQ(vector_of({"encode", folder_of("table"), ""}), std::vector<double>(9, 0.0));
+}
+
 TEST(EncodeFolder, LongTextsAreCutAndCounted) {
   const std::string folder = folder_of("pooled");
   std::string text;

@@ -180,8 +180,10 @@ def main() -> None:
             shutil.rmtree(WORK, ignore_errors=True)
             shutil.copytree(folder, WORK)
             apply(change, WORK)
-            named = json.loads((WORK / inner.name).read_text()).get("model_type") if inner.exists() else None
-            all_changes.append({"folder": folder.name} | change | {"values": values_of(WORK, KINDS.get(named, kind))})
+            named = json.loads((WORK / inner.name).read_text()).get("model_type", "SentenceTransformer") if inner.exists() else None
+            values = values_of(WORK, KINDS.get(named, kind))
+            if values is None or all(math.isfinite(x) for own in values.values() for x in own):
+                all_changes.append({"folder": folder.name} | change | {"values": values})
         print(json.dumps({"folder": folder.name, "changes": len(changes)}))
     shutil.rmtree(WORK)
     lines = ",\n".join(json.dumps(change) for change in all_changes)

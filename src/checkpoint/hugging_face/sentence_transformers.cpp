@@ -297,6 +297,10 @@ std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const Sentenc
 
 TextMarks marked(std::vector<std::int32_t>& ids, const SentenceConfig& config, const Tokenizer* tokenizer) {
   TextMarks marks{.is_query = config.role == TextRole::query};
+  if (config.reading.is_table && tokenizer != nullptr && ids.empty()) {
+    ids.push_back(0);  // a row that does not count: the mean of no rows is 0
+    marks.n_expansion = 1;
+  }
   if (tokenizer != nullptr && !config.prompt.empty()) {
     const std::vector<std::int32_t> prompt =
         truncated(tokenizer->encode(config.prepared(""), SpecialTokens::apply), config);

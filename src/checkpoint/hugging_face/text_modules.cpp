@@ -110,10 +110,14 @@ void refuse_options(ConfigReader& c, std::initializer_list<std::string_view> nam
 
 QueryExpansion read_expansion(ConfigReader c) {
   refuse_unknown(c, {"strategy", "attend", "token", "length"});
+  for (const char* const key : {"strategy", "length"}) {
+    if (!c.has(key)) throw BadCheckpoint(c.where(), "query_expansion: {} is missing", key);
+  }
   QueryExpansion expansion;
   expansion.is_fixed = choice_of(c, "strategy", "fixed", {"fixed", "min"}) == 0;
   expansion.attends = c.flag_or("attend", false);
   expansion.token = c.text_or("token", "");
+  if (c.has("token") && expansion.token.empty()) throw BadCheckpoint(c.where(), "query_expansion: token is empty");
   expansion.length = c.size("length");
   return expansion;
 }
@@ -301,7 +305,8 @@ std::optional<TextModules> read_text_modules(const std::string& folder, const To
                         row.type);
     }
     const fs::path config = root / row.path / "config.json";
-    const bool has_config = !row.path.empty() && may_exist(config);
+    const bool is_alone = row.path.empty() && row.type == "Normalize";  // the folder's config.json is the model's
+    const bool has_config = !is_alone && may_exist(config);
     const ModuleFolder module{config.string(), root / row.path,
                               has_config ? read_json_file(config.string()) : Json::object(), "modules." + row.name,
                               tokenizer};
