@@ -119,7 +119,7 @@ void run_rerank(const RerankOptions& o) {
   const Session session = open_for_texts(o, o.model, true);
   stop_cleanly();
   TextInputs inputs(session, o);
-  const bool has_scores = reads_pairs(session.checkpoint.model->config(), inputs.config());
+  const bool has_scores = rank_method(session.checkpoint.model->config(), inputs.config()) == RankMethod::pairs;
   const auto rank = [&](const std::string& query, const std::vector<std::string>& documents) {
     const Ranking ranking =
         has_scores ? by_head(o, session, inputs, query, documents) : by_vectors(o, session, inputs, query, documents);

@@ -175,7 +175,8 @@ void add_serve(Command& program) {
   add_number<std::int64_t>(command, "--max-trace", o->max_trace_mib,
                            "MiB of the values that a request may read from the forward (default: 64)", 1, 1 << 20);
   command
-      .add_option("--no-doors", o->closed_doors, "Interfaces to leave out, with commas: messages, responses, ollama")
+      .add_option("--no-doors", o->closed_doors,
+                  "Interfaces to leave out, with commas: messages, responses, ollama, tei, cohere, jina")
       ->type_name("NAMES");
   command.add_flag("--no-inspect", o->no_inspect, "Refuse requests that read or change values of the forward");
   add_choice(command, "--unknown-fields", o->unknown_fields, {"refuse", "ignore"},

@@ -64,6 +64,21 @@ ScoreFunction rank_function(const ModelConfig& model, const SentenceConfig& fold
   return folder.score.value_or(ScoreFunction::sigmoid);
 }
 
+RankMethod rank_method(const ModelConfig& model, const SentenceConfig& folder) {
+  if (reads_pairs(model, folder)) {
+    rank_function(model, folder);
+    return RankMethod::pairs;
+  }
+  if (!folder.has_modules && model.has_head && !model.encoder && !is_bidirectional(model)) {
+    throw Unsupported("rerank", "the model continues texts: it has neither a label nor modules.json for a ranking");
+  }
+  return RankMethod::vectors;
+}
+
+bool makes_vectors(const ModelConfig& model, const SentenceConfig& folder) {
+  return folder.has_modules ? folder.result() != TextValue::scores : !model.task;
+}
+
 void read_scores(const GenerateContext& context, const SentenceConfig& folder, const TextIds& pairs,
                  std::int64_t max_rows, const ReceiveOutputs& receive) {
   if (folder.has_modules) return read_values(context, folder.steps, pairs, max_rows, receive);

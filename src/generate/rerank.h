@@ -17,6 +17,12 @@ double similarity_of(Similarity similarity, std::span<const float> a, std::span<
 /// Whether documents are read together with the query, for scores: by the folder's steps, or by the head of a model
 /// whose folder has none.
 bool reads_pairs(const ModelConfig& model, const SentenceConfig& folder);
+/// How a model orders documents: by scores of pairs, or by the similarity of vectors.
+enum class RankMethod : std::uint8_t { pairs, vectors };
+/// Throws Unsupported for scores that give no order, and for a model that continues texts and has no modules.json.
+RankMethod rank_method(const ModelConfig& model, const SentenceConfig& folder);
+/// Whether the model is for vectors: the folder's steps make them, or it has no steps and no head for something else.
+bool makes_vectors(const ModelConfig& model, const SentenceConfig& folder);
 /// The function whose results order documents: the folder's, else sigmoid. Throws Unsupported unless reads_pairs(), and
 /// for several labels, which give no order.
 ScoreFunction rank_function(const ModelConfig& model, const SentenceConfig& folder);

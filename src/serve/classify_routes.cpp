@@ -6,50 +6,77 @@
 namespace vitrine {
 namespace {
 
-/// The texts of a request, and whether it has one text that is no list.
+using TextOrPair = std::pair<std::string, std::optional<std::string>>;
+
+/// The texts of a request, and whether it has one that is in no list.
 struct TextsToClassify {
-  std::vector<std::pair<std::string, std::optional<std::string>>> texts;
+  std::vector<TextOrPair> texts;
   bool is_one = false;
 };
 
-/// A string, or a list of strings; with `may_pair` also a pair [a, b] within the list.
-TextsToClassify read_inputs(RequestFields& fields, const char* name, bool may_pair) {
+/// One text as text-embeddings-inference has it: a string, or a list of one or two.
+TextOrPair sequence_in(RequestFields& fields, const Json& value, const std::string& where) {
+  if (value.is_string()) return {value.get<std::string>(), std::nullopt};
+  const bool is_list = value.is_array() && (value.size() == 1 || value.size() == 2) && value.front().is_string() &&
+                       value.back().is_string();
+  if (!is_list) fields.fail(where, "expected a string, or a list of a text or a pair");
+  if (value.size() == 1) return {value[0].get<std::string>(), std::nullopt};
+  return {value[0].get<std::string>(), value[1].get<std::string>()};
+}
+
+/// The field `inputs`: a text; [TEXT] or [TEXT, PAIR], which is one text; or a list of such lists. If `is_batch`, a
+/// list of strings has as many texts.
+TextsToClassify read_inputs(RequestFields& fields, bool is_batch) {
+  constexpr const char* kName = "inputs";
+  const Json* const value = fields.find(kName);
+  if (value == nullptr) fields.fail(kName, "expected a string, or a list of texts, got none");
+  if (value->is_array() && value->empty()) throw RequestError(kEmpty, kName, "expected at least one text, got none");
+  const bool is_one = !value->is_array() || (!is_batch && value->front().is_string());
+  if (is_one) return {{sequence_in(fields, *value, kName)}, true};
+  if (value->size() > kMaxTexts) {
+    throw RequestError(kTooMany, kName, "expected at most {} texts, got {}", kMaxTexts, value->size());
+  }
   TextsToClassify inputs;
-  const Json* const value = fields.find(name);
-  if (value != nullptr && value->is_string()) {
-    inputs.texts.emplace_back(value->get<std::string>(), std::nullopt);
-    inputs.is_one = true;
-    return inputs;
-  }
-  if (value == nullptr || !value->is_array() || value->empty() || value->size() > kMaxTexts) {
-    fields.fail(name, fmt::format("expected a string, or a list of 1 to {} texts", kMaxTexts));
-  }
   for (std::size_t i = 0; i < value->size(); ++i) {
-    const Json& one = (*value)[i];
-    const bool is_pair = may_pair && one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
-    const bool is_text = one.is_string() || (may_pair && one.is_array() && one.size() == 1 && one[0].is_string());
-    if (!is_pair && !is_text) fields.fail(fmt::format("{}[{}]", name, i), "expected a string");
-    if (is_pair) inputs.texts.emplace_back(one[0].get<std::string>(), one[1].get<std::string>());
-    if (!is_pair)
-      inputs.texts.emplace_back(one.is_string() ? one.get<std::string>() : one[0].get<std::string>(), std::nullopt);
+    inputs.texts.push_back(sequence_in(fields, (*value)[i], fmt::format("{}[{}]", kName, i)));
   }
   return inputs;
 }
 
 std::shared_ptr<PendingReply> classify_all(
-    const ServedModel& model, const TextsToClassify& inputs, bool truncates, std::optional<ModifierList> modifiers,
-    const RouteRequest& from, std::function<Json(const ReadReply::Values& outputs, std::int64_t n_tokens)> write) {
-  TextCollector texts(model, truncates);
-  for (std::size_t i = 0; i < inputs.texts.size(); ++i) {
-    const auto& [text, pair] = inputs.texts[i];
-    const std::string where = fmt::format("text {}", i);
-    pair ? texts.add_pair(text, *pair, where) : texts.add(text, model.sentences, where);
-  }
-  TextsToRead all = texts.take(std::move(modifiers));
-  const std::int64_t n_tokens = all.n_tokens;
+    TextsToRead texts, const RouteRequest& from,
+    std::function<Json(const ReadReply::Values& outputs, std::int64_t n_tokens)> write) {
+  const std::int64_t n_tokens = texts.n_tokens;
   return std::make_shared<ReadReply>(
-      std::move(all), from, reads_outputs(),
+      std::move(texts), from, reads_outputs(),
       [=](const ReadReply::Values& outputs, const JobTimes&) { return write(outputs, n_tokens); });
+}
+
+/// What a request for labels may choose besides its texts.
+struct LabelForm {
+  ScoreFunction function;
+  std::size_t top;       ///< The number of labels.
+  bool is_list = false;  ///< One text is answered as a list, too.
+};
+
+/// The fields of text-embeddings-inference, or those of huggingface_hub's client in `parameters`.
+LabelForm read_form(const TaskHead& head, RequestFields& fields) {
+  LabelForm form{score_function(head), head.labels.size()};
+  if (fields.flag("raw_scores").value_or(false)) form.function = ScoreFunction::none;
+  const Json* const parameters = fields.find("parameters");
+  if (parameters == nullptr) return form;
+  form.is_list = true;
+  RequestFields own = fields.of(*parameters, "parameters");
+  const std::string function = own.text("function_to_apply").value_or("");
+  if (function == "none") form.function = ScoreFunction::none;
+  if (function == "sigmoid") form.function = ScoreFunction::sigmoid;
+  if (function == "softmax") form.function = ScoreFunction::softmax;
+  if (!function.empty() && function != "none" && function != "sigmoid" && function != "softmax") {
+    own.fail("function_to_apply", fmt::format("expected none, sigmoid or softmax, got \"{}\"", function));
+  }
+  form.top = std::min(form.top, own.whole<std::size_t>("top_k", 1).value_or(form.top));
+  own.finish();
+  return form;
 }
 
 }  // namespace
@@ -59,14 +86,16 @@ namespace routes {
 std::shared_ptr<PendingReply> classify(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
-  ChosenModel chosen = read_model(model, fields);
+  ReadChoice choice = read_choice(model, fields);
   const TaskHead& head = classes_of(model);
-  const TextsToClassify inputs = read_inputs(fields, "input", false);
   const bool activates = fields.flag("use_activation").value_or(fields.flag("activation").value_or(true));
+  TextCollector texts(model, read_vllm_cut(fields));
+  fields.find("input");
   read_foreign(fields, kOfVectors);
   fields.finish();
+  texts.add_inputs(fields, "input");
   const ScoreFunction function = activates ? score_function(head) : ScoreFunction::none;
-  const auto write = [=, name = chosen.name, labels = head.labels, id = request.id, created = model.created](
+  const auto write = [=, name = choice.model, labels = head.labels, id = request.id, created = model.created](
                          const ReadReply::Values& outputs, std::int64_t n_tokens) {
     Json data = Json::array();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -83,32 +112,37 @@ std::shared_ptr<PendingReply> classify(const ServedModel& model, const RouteRequ
                  {"data", data},
                  {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
   };
-  return classify_all(model, inputs, true, chosen.modifiers(model), request, write);
+  return classify_all(texts.take(std::move(choice), fields, TextSteps::Source::outputs), request, write);
 }
 
 std::shared_ptr<PendingReply> predict(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
-  const ChosenModel chosen = read_model(model, fields);
+  ReadChoice choice = read_choice(model, fields);
   const TaskHead& head = classes_of(model);
-  const TextsToClassify inputs = read_inputs(fields, "inputs", true);
-  const ScoreFunction function = fields.flag("raw_scores").value_or(false) ? ScoreFunction::none : score_function(head);
-  const bool truncates = fields.flag("truncate").value_or(true);
-  if (fields.text("truncation_direction").value_or("Right") != "Right") {
-    fields.fail("truncation_direction", "expected Right: texts lose their last tokens");
-  }
+  const LabelForm form = read_form(head, fields);
+  const TextsToClassify inputs = read_inputs(fields, form.is_list);
+  TextCollector texts(model, read_tei_cut(fields));
   fields.finish();
-  const auto write = [=, is_one = inputs.is_one, labels = head.labels](const ReadReply::Values& outputs, std::int64_t) {
+  for (std::size_t i = 0; i < inputs.texts.size(); ++i) {
+    const auto& [text, pair] = inputs.texts[i];
+    const std::string where = fmt::format("inputs[{}]", i);
+    pair ? texts.add_pair(text, *pair, where) : texts.add(text, where);
+  }
+  const bool is_flat = inputs.is_one && !form.is_list;
+  const auto write = [=, labels = head.labels](const ReadReply::Values& outputs, std::int64_t) {
     Json all = Json::array();
     for (const std::vector<float>& own : outputs) {
-      const std::vector<float> scores = scores_of(function, own);
+      const std::vector<float> scores = scores_of(form.function, own);
+      std::vector<std::size_t> order = descending(scores);
+      order.resize(form.top);
       Json list = Json::array();
-      for (const std::size_t i : descending(scores)) list.push_back({{"score", scores[i]}, {"label", labels[i]}});
+      for (const std::size_t i : order) list.push_back({{"score", scores[i]}, {"label", labels[i]}});
       all.push_back(std::move(list));
     }
-    return is_one ? all.front() : all;
+    return is_flat ? all.front() : all;
   };
-  return classify_all(model, inputs, truncates, chosen.modifiers(model), request, write);
+  return classify_all(texts.take(std::move(choice), fields, TextSteps::Source::outputs), request, write);
 }
 
 }  // namespace routes

@@ -1,7 +1,7 @@
 #include "serve/embeddings.h"
 
 #include <bit>
-#include <cstring>
+#include <limits>
 
 #include "serve/foreign_fields.h"
 #include "serve/modifier_fields.h"
@@ -14,27 +14,22 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "vectors are sent as they are in memory");
 
-Json vector_json(const std::vector<float>& vector, bool is_base64) {
-  if (!is_base64) return vector;
-  return encode_base64({reinterpret_cast<const unsigned char*>(vector.data()), vector.size() * sizeof(float)});
-}
-
 /// Of a model that continues texts: its sequences take part in rounds.
 class VectorsOfRounds : public JobReply {
  public:
-  VectorsOfRounds(EmbeddingRequest request, EmbeddingSequences sequences, const RouteRequest& from, WriteVectors write)
+  VectorsOfRounds(std::int64_t n_tokens, EmbeddingSequences sequences, const RouteRequest& from, ReadReply::Write write)
       : JobReply(std::make_shared<Job>(from.client, std::move(sequences.requests), false, from.notify)),
-        request_(std::move(request)),
+        n_tokens_(n_tokens),
         sequences_(std::move(sequences)),
         write_(std::move(write)) {}
 
-  Usage usage() const override { return {request_.n_tokens, 0, 0}; }
-  HttpReply reply() override { return {200, json_text(write_(request_, sequences_.vectors(), times()))}; }
+  Usage usage() const override { return {n_tokens_, 0, 0}; }
+  HttpReply reply() override { return {200, json_text(write_(sequences_.vectors(), times()))}; }
 
  private:
-  EmbeddingRequest request_;
+  std::int64_t n_tokens_;
   EmbeddingSequences sequences_;
-  WriteVectors write_;
+  ReadReply::Write write_;
 };
 
 /// Whether the client wants vectors of length 1: vLLM's name, and llama-server's, whose norms are numbers.
@@ -49,20 +44,50 @@ std::optional<bool> read_normalize(RequestFields& fields) {
 
 }  // namespace
 
+Json vector_json(const std::vector<float>& vector, bool is_base64) {
+  if (!is_base64) return vector;
+  return encode_base64({reinterpret_cast<const unsigned char*>(vector.data()), vector.size() * sizeof(float)});
+}
+
+Json rows_json(const std::vector<float>& rows, std::int64_t d) {
+  Json list = Json::array();
+  for (auto row = rows.begin(); row != rows.end(); row += d) list.push_back(std::vector<float>(row, row + d));
+  return list;
+}
+
+std::optional<std::int64_t> read_dimensions(const ServedModel& model, RequestFields& fields, const char* name) {
+  const auto n = fields.whole<std::int64_t>(name, 1, width_of(model));
+  if (n && model.sentences.is_sparse()) fields.fail(name, "the model makes weights of words, which are not cut");
+  return n;
+}
+
+bool read_is_base64(RequestFields& fields) {
+  const std::string format = fields.text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") {
+    fields.fail("encoding_format", fmt::format("expected float or base64, got \"{}\"", format));
+  }
+  return format == "base64";
+}
+
+std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, TextsToRead texts, const VectorOptions& options,
+                                         const RouteRequest& from, ReadReply::Write write) {
+  if (model.can_generate && !model.sentences.pooling.empty() && texts.sites == nullptr) {
+    return std::make_shared<VectorsOfRounds>(texts.n_tokens, EmbeddingSequences(model, texts, options), from,
+                                             std::move(write));
+  }
+  return std::make_shared<ReadReply>(std::move(texts), from, reads_vectors(model.sentences, options), std::move(write));
+}
+
 std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, EmbeddingRequest request, const RouteRequest& from,
                                          WriteVectors write) {
-  if (model.can_generate && !model.sentences.pooling.empty()) {
-    EmbeddingSequences sequences(model, request);
-    return std::make_shared<VectorsOfRounds>(std::move(request), std::move(sequences), from, std::move(write));
-  }
-  const TextTask::Read read = reads_vectors(model.sentences, {.normalize = request.normalize});
-  TextsToRead texts{
-      .ids = request.texts, .marks = request.marks, .n_tokens = request.n_tokens, .modifiers = request.modifiers};
-  return std::make_shared<ReadReply>(
-      std::move(texts), from, read,
-      [request = std::move(request), write = std::move(write)](const auto& vectors, const JobTimes& times) {
-        return write(request, vectors, times);
-      });
+  require_one_vector(model);
+  TextsToRead texts = std::move(request.texts);
+  request.texts = {};
+  request.texts.n_tokens = texts.n_tokens;
+  const VectorOptions options = request.options;
+  return vectors_of(model, std::move(texts), options, from,
+                    [request = std::move(request), write = std::move(write)](
+                        const auto& vectors, const JobTimes& times) { return write(request, vectors, times); });
 }
 
 namespace routes {
@@ -79,61 +104,59 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
   const Json json = parse_body(body);
   RequestFields fields(json, "", model.unknown_fields);
   EmbeddingRequest request;
-  ChosenModel chosen = read_model(model, fields);
-  request.modifiers = chosen.modifiers(model);
-  request.model = std::move(chosen.name);
-  if (const Json* const own = fields.find("vitrine")) {
-    RequestFields wishes = fields.of(*own, "vitrine");
-    read_modifiers(model, wishes, request.modifiers);
-    wishes.finish();
-  }
-  const std::string format = fields.text("encoding_format").value_or("float");
-  if (format != "float" && format != "base64") {
-    throw RequestError(kInvalid, "encoding_format", "expected float or base64, got \"{}\"", format);
-  }
-  request.is_base64 = format == "base64";
-  const auto n = fields.whole<std::int64_t>("dimensions", 1, std::numeric_limits<std::int64_t>::max());
-  if (n && *n != model.d_model) {
-    throw RequestError(kInvalid, "dimensions", "the vectors have {} elements, got {}", model.d_model, *n);
-  }
+  ReadChoice choice = read_choice(model, fields);
+  request.model = choice.model;
+  request.is_base64 = read_is_base64(fields);
+  request.options.dimensions = read_dimensions(model, fields);
   const auto language = fields.text("source_lang");
-  request.normalize = read_normalize(fields);
-  const auto policy = fields.flag("add_special_tokens").value_or(true) ? SpecialTokens::apply : SpecialTokens::written;
+  request.options.normalize = read_normalize(fields);
   SentenceConfig sentences = model.sentences;
+  const auto adds = sentences.reading.is_table ? SpecialTokens::written : SpecialTokens::apply;
+  const auto policy = fields.flag("add_special_tokens").value_or(true) ? adds : SpecialTokens::written;
+  read_prompt_name(sentences, fields);
+  read_input_type(sentences, fields);
   if (sentences.max_tokens >= model.max_seq_len) sentences.max_tokens = 0;  // not by the folder's choice
   Truncation of_ids{.keeps_end = false};
   if (const auto most = fields.whole<std::int64_t>("truncate_prompt_tokens", -1)) {
     const std::int64_t own = sentences.max_tokens > 0 ? sentences.max_tokens : model.max_seq_len;
     of_ids.most = sentences.max_tokens = *most == -1 ? own : std::min(own, *most);
   }
+  fields.refuse("truncation_side", "is not supported", {"right"});
   fields.find("input");
   read_foreign(fields, kOfVectors);
   fields.finish();
+  TextsToRead& texts = request.texts;
   for (Prompt& text : read_prompts(model, fields, "input", policy, of_ids, &sentences)) {
-    request.n_tokens += std::ssize(text.ids);
     if (language && text.text) set_source_language(*model.tokenizer, *language, text.ids);
-    request.marks.push_back(text.text ? marked(text.ids, sentences, model.tokenizer) : TextMarks());
-    request.texts.push_back(std::move(text.ids));
+    texts.marks.push_back(marked(text.ids, sentences, text.text ? model.tokenizer : nullptr));
+    texts.n_tokens += std::ssize(text.ids);
+    texts.ids.push_back(std::move(text.ids));
   }
+  texts.modifiers = choice.modifiers;
+  texts.sites = sites_of(model, std::move(choice), fields, texts.ids, model.sentences.steps.source);
   return request;
 }
 
-EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const EmbeddingRequest& request) {
+EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const TextsToRead& texts, const VectorOptions& as)
+    : options(as) {
   const Pooling pooling = pooling_named(model.sentences.pooling);
-  const bool normalize = request.normalize.value_or(model.sentences.normalize);
-  for (const std::vector<std::int32_t>& text : request.texts) {
-    poolers.push_back(std::make_shared<RowPooler>(pooling, normalize));
+  if (!options.normalize) options.normalize = model.sentences.normalize;
+  for (const std::vector<std::int32_t>& text : texts.ids) {
+    poolers.push_back(std::make_shared<RowPooler>(pooling, *options.normalize));
     GenerateRequest& sequence = requests.emplace_back();
     sequence.prompt = text;
     sequence.max_tokens = 0;
-    sequence.modifiers = request.modifiers;
+    sequence.modifiers = texts.modifiers;
     sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) { pooler->add(rows); };
   }
 }
 
 std::vector<std::vector<float>> EmbeddingSequences::vectors() const {
   std::vector<std::vector<float>> all;
-  for (const auto& pooler : poolers) all.push_back(pooler->vector());
+  for (const auto& pooler : poolers) {
+    all.push_back(pooler->vector());
+    if (options.dimensions) cut_vector(all.back(), *options.dimensions, *options.normalize);
+  }
   return all;
 }
 
@@ -145,7 +168,7 @@ Json embeddings_reply(const EmbeddingRequest& request, const std::vector<std::ve
   return {{"object", "list"},
           {"model", request.model},
           {"data", std::move(data)},
-          {"usage", {{"prompt_tokens", request.n_tokens}, {"total_tokens", request.n_tokens}}}};
+          {"usage", {{"prompt_tokens", request.texts.n_tokens}, {"total_tokens", request.texts.n_tokens}}}};
 }
 
 }  // namespace vitrine

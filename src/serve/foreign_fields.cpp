@@ -114,7 +114,6 @@ const std::vector<ForeignField>& foreign_fields() {
       {"embed_dtype", kOfVectors, kRefused, {"float32"}},
       {"endianness", kOfVectors, kRefused, {"native", "little"}},
       {"padding", kOfVectors, kRefused, {"do_not_pad"}},
-      {"truncation_side", kOfVectors, kRefused, {"right"}},
       {"messages", kOfVectors, "vectors are made of \"input\""},
       {"additional_data", kOfVectors, kRefused},
       // llama-server

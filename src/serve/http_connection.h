@@ -52,7 +52,7 @@ struct Disconnected {};
 
 /// An error in the form of the door.
 inline HttpReply reply_of(const RequestError& error, const Door& door = kMainDoor) {
-  HttpReply reply{error.kind().status, json_text(door.error(error))};
+  HttpReply reply{door.status(error), json_text(door.error(error))};
   reply.retry_after = error.retry_after();
   return reply;
 }
@@ -305,7 +305,7 @@ inline awaitable<void> Connection::serve(Exchange& x, http::request_parser<http:
     refusal = request_error_of(std::current_exception());
   }
   if (!refusal) co_return;
-  HttpReply reply = reply_of(*refusal, door_of(x.head.path));
+  HttpReply reply = reply_of(*refusal, door_of(x.head.path, x.head.method));
   co_await write(x, std::move(reply));
 }
 

@@ -11,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "generate/encode.h"
 #include "generate/engine.h"
-#include "generate/read_texts.h"
 
 namespace vitrine {
 
@@ -74,62 +72,6 @@ class Job {
   std::atomic<bool> cancelled_ = false;
   mutable std::mutex mutex_;
   std::vector<SequenceStep> steps_;
-  JobTimes times_;
-};
-
-/// A request for what a model that reads a text at once makes of each: its texts on the way to the scheduler, the
-/// values on the way out. Shared by the scheduler, which runs it, and by the thread that answers the client.
-class TextTask {
- public:
-  /// Passes the values of all texts to `receive`: their vectors, or the outputs of a head.
-  using Read = std::function<void(const GenerateContext& context, const TextIds& texts, const ReceiveVector& receive)>;
-
-  /// `client`: the number of its API key. Types of tokens may be empty (TextIds). Without `modifiers` they are those of
-  /// the context. `notify` is called on the scheduler's thread at the end. `marks` are those of TextIds.
-  TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
-           std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers, Read read,
-           std::function<void()> notify, std::vector<TextMarks> marks = {});
-
-  std::size_t client() const { return client_; }
-  std::int64_t waiting_bytes() const { return waiting_bytes_; }  ///< Of its texts.
-  void cancel() { cancelled_ = true; }
-  bool is_cancelled() const { return cancelled_; }
-
-  /// The values of all texts, once they are there. Throws the error of a task that has failed.
-  std::optional<std::vector<std::vector<float>>> take() {
-    const std::lock_guard lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
-    if (!has_ended_) return std::nullopt;
-    return std::move(vectors_);
-  }
-  JobTimes times() const {
-    const std::lock_guard lock(mutex_);
-    return times_;
-  }
-
-  /// For the scheduler: reads the next texts, of about `n_rows` tokens, at least one text. Returns their number of
-  /// tokens.
-  std::int64_t run_part(GenerateContext context, std::int64_t n_rows);
-  bool has_ended() const {
-    const std::lock_guard lock(mutex_);
-    return has_ended_ || error_ != nullptr;
-  }
-  void fail(std::exception_ptr error);
-
- private:
-  std::size_t client_;
-  std::vector<std::vector<std::int32_t>> texts_, types_;
-  std::vector<TextMarks> marks_;
-  std::optional<ModifierList> modifiers_;
-  Read read_;
-  std::function<void()> notify_;
-  std::int64_t waiting_bytes_ = 0;
-  std::size_t n_done_ = 0;
-  std::atomic<bool> cancelled_ = false;
-  mutable std::mutex mutex_;
-  std::vector<std::vector<float>> vectors_;
-  std::exception_ptr error_;
-  bool has_ended_ = false;
   JobTimes times_;
 };
 

@@ -29,6 +29,7 @@ constexpr Series kSeries[] = {
     {"counter", "requests_total", "Requests for texts and vectors.", &Metrics::requests},
     {"counter", "requests_cancelled_total", "Requests whose client disconnected.", &Metrics::cancelled},
     {"counter", "requests_rejected_total", "Requests refused because the queue was full.", &Metrics::rejected},
+    {"counter", "texts_total", "Texts of which vectors, classes or scores were made.", &Metrics::texts},
     {"counter", "prompt_tokens_total", "Tokens of prompts that were computed.", &Metrics::prompt_tokens},
     {"counter", "generation_tokens_total", "Tokens that were generated.", &Metrics::generated_tokens},
     {"counter", "prefix_cache_hit_tokens_total", "Tokens of prompts that were reused.",

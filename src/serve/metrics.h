@@ -55,6 +55,7 @@ struct Metrics {
 
   /// Requests for texts and vectors: all, and those whose client went away, and those that the queue had no place for.
   Number requests = 0, cancelled = 0, rejected = 0;
+  Number texts = 0;  ///< Of which vectors, classes or scores were made.
   Number prompt_tokens = 0, generated_tokens = 0, prefix_cache_hit_tokens = 0;
   SharedText draft_method;  ///< Of the two numbers below; "": tokens are decoded one by one.
   Number draft_tokens = 0, draft_tokens_accepted = 0;

@@ -46,8 +46,7 @@ Prompt prompt_of(const ServedModel& model, const Json& value, const std::string&
     prompt.text = value.get<std::string>();
     const std::string text = sentences != nullptr ? sentences->prepared(*prompt.text) : *prompt.text;
     prompt.ids = or_bos(tokenizer_of(model, where).encode(text, policy), model.defaults);
-    const bool is_cut = sentences != nullptr && sentences->max_tokens > 0;
-    if (is_cut) prompt.ids = truncated(std::move(prompt.ids), *sentences);
+    if (sentences != nullptr) prompt.ids = truncated(std::move(prompt.ids), *sentences);
   } else {
     prompt.ids = mixed_ids(model, value, where, policy);
   }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "serve/pending_reply.h"
 #include "serve/routes.h"
+#include "serve/text_sites.h"
 
 namespace vitrine {
 
@@ -18,7 +19,12 @@ struct TextsToRead {
   std::vector<TextMarks> marks{};
   std::int64_t n_tokens = 0;
   std::optional<ModifierList> modifiers{};  ///< Absent: those of all requests.
+  std::shared_ptr<TextSites> sites{};       ///< Null: no values are read or changed.
 };
+
+/// Adds the values of sites to a response: the member `vitrine` of an object, `{"texts"}`. A list becomes the member
+/// `data` of such an object.
+Json with_sites(Json reply, Json texts);
 
 class ReadReply : public PendingReply {
  public:
@@ -26,11 +32,13 @@ class ReadReply : public PendingReply {
   /// Makes the response of the values of all texts.
   using Write = std::function<Json(const Values& values, const JobTimes& times)>;
 
-  ReadReply(TextsToRead texts, const RouteRequest& from, TextTask::Read read, Write write)
+  ReadReply(TextsToRead texts, const RouteRequest& from, TextReading reading, Write write)
       : n_tokens_(texts.n_tokens),
-        task_(std::make_shared<TextTask>(from.client, std::move(texts.ids), std::move(texts.types),
-                                         std::move(texts.modifiers), std::move(read), from.notify,
-                                         std::move(texts.marks))),
+        sites_(std::move(texts.sites)),
+        task_(std::make_shared<TextTask>(
+            from.client, std::move(texts.ids), std::move(texts.types), std::move(texts.modifiers),
+            sites_ != nullptr ? TextSites::recorded(sites_, std::move(reading)) : std::move(reading), from.notify,
+            std::move(texts.marks))),
         write_(std::move(write)) {}
 
   void submit(Scheduler& scheduler) override { scheduler.submit(task_); }
@@ -39,10 +47,14 @@ class ReadReply : public PendingReply {
   Usage usage() const override { return {n_tokens_, 0, 0}; }
   bool take() override { return (values_ = task_->take()).has_value(); }
   bool has_ended() const override { return values_.has_value(); }
-  HttpReply reply() override { return {200, json_text(write_(*values_, times()))}; }
+  HttpReply reply() override {
+    Json json = write_(*values_, times());
+    return {200, json_text(sites_ != nullptr ? with_sites(std::move(json), sites_->json()) : json)};
+  }
 
  private:
   std::int64_t n_tokens_;
+  std::shared_ptr<TextSites> sites_;
   std::shared_ptr<TextTask> task_;
   Write write_;
   std::optional<Values> values_;

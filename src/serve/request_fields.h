@@ -24,6 +24,10 @@ struct ErrorKind {
 
 inline constexpr ErrorKind kInvalid{400, "invalid_request_error", "", true};
 inline constexpr ErrorKind kTooLong{400, "invalid_request_error", "context_length_exceeded", true};
+inline constexpr ErrorKind kTooMany{400, "invalid_request_error", "too_many_texts", true};
+inline constexpr ErrorKind kEmpty{400, "invalid_request_error", "empty_input", true};
+/// The model cannot do what the route is for.
+inline constexpr ErrorKind kLacksAbility{400, "invalid_request_error", "model_lacks_ability", true};
 inline constexpr ErrorKind kMalformed{400, "invalid_request_error", ""};
 inline constexpr ErrorKind kWrongKey{401, "invalid_request_error", "invalid_api_key"};
 inline constexpr ErrorKind kForbidden{403, "invalid_request_error", ""};

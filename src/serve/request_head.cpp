@@ -134,7 +134,7 @@ RequestTarget parse_target(std::string_view target) {
 
 AdmittedHead admit(const RequestHead& head, const AccessRules& rules) {
   check_framing(head);
-  const Route* route = find_route(head.path);
+  const Route* route = find_route(head.path, head.method);
   if (route != nullptr && std::ranges::count(rules.closed, route->door.name) > 0) route = nullptr;
   AdmittedHead admitted;
   const bool is_preflight = asks_methods(head) && allows_origin(rules, head.origin);
@@ -207,7 +207,10 @@ std::string methods_of(std::string_view path) {
   const Route* const route = find_route(path);
   if (path == "*") return "GET, HEAD, POST, DELETE, OPTIONS";
   if (route == nullptr) return "";
-  return route->method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route->method) + ", OPTIONS";
+  std::string methods(route->method);
+  if (route->method == "GET") methods += ", HEAD";
+  if (route->method == "GET" && find_route(path, "POST") != route) methods += ", POST";
+  return methods + ", OPTIONS";
 }
 
 std::vector<std::string> parse_keys(std::string_view text, std::string_view where) {

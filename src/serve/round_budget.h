@@ -15,6 +15,8 @@ struct RoundShare {
 /// Follows the speed of the machine: a round that was full and took twice the time halves the next one.
 class RoundBudget {
  public:
+  static constexpr std::int64_t kMax = 1024;  ///< Rows, where nobody waits for a next token.
+
   explicit RoundBudget(double seconds) : seconds_(seconds) {}
 
   /// Of a round in which `n_decoding` sequences get their next token: these rows come first, and prompts have at least
@@ -33,8 +35,6 @@ class RoundBudget {
   }
 
  private:
-  static constexpr std::int64_t kMax = 1024;
-
   double seconds_;
   double rows_ = 64;
 };

@@ -1,7 +1,6 @@
 #include "serve/routes.h"
 
-#include <algorithm>
-
+#include "serve/api_errors.h"
 #include "serve/messages/reply.h"
 #include "serve/ollama/reply.h"
 
@@ -46,30 +45,43 @@ std::shared_ptr<PendingReply> rerank_texts(const ServedModel& model, const Route
 std::shared_ptr<PendingReply> score_pairs(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> classify(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> predict(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> pool(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> cohere_embed_v1(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> cohere_embed_v2(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> tei_embed(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> tei_embed_all(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> tei_embed_sparse(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> tei_similarity(const ServedModel& model, const RouteRequest& request);
+std::shared_ptr<PendingReply> tei_root(const ServedModel& model, const RouteRequest& request);
+Json tei_decode(const ServedModel& model, const RouteRequest& request);
+Json tei_info(const ServedModel& model, const RouteRequest& request);
 }  // namespace routes
 
 namespace {
 
 constexpr Door kMessagesDoor{"messages", messages_error, "/v1/messages"}, kResponsesDoor{"responses"},
-    kOllamaDoor{"ollama", ollama::error_json, "/api/"};
+    kOllamaDoor{"ollama", ollama::error_json, "/api/"}, kTeiDoor{"tei", tei_error, {}, tei_status},
+    kCohereDoor{"cohere", cohere_error}, kJinaDoor{"jina", jina_error, {}, jina_status};
 
 }  // namespace
 
-const Door& door_of(std::string_view path) {
+const Door& door_of(std::string_view path, std::string_view method) {
   for (const Door* const door : {&kMessagesDoor, &kOllamaDoor}) {
     if (path.starts_with(door->paths)) return *door;
   }
-  const Route* const route = find_route(path);
+  const Route* const route = find_route(path, method);
   return route != nullptr ? route->door : kMainDoor;
 }
 
 std::vector<std::string> door_names() {
   std::vector<std::string> names;
-  for (const Door& door : {kMessagesDoor, kResponsesDoor, kOllamaDoor}) names.emplace_back(door.name);
+  for (const Door& door : {kMessagesDoor, kResponsesDoor, kOllamaDoor, kTeiDoor, kCohereDoor, kJinaDoor}) {
+    names.emplace_back(door.name);
+  }
   return names;
 }
 
-const Route* find_route(std::string_view path) {
+const Route* find_route(std::string_view path, std::string_view method) {
   static const Route kRoutes[] = {
       {"GET", "/health", Route::kNoBody, routes::health, Access::open},
       {"GET", "/metrics", Route::kNoBody, routes::metrics},
@@ -101,13 +113,24 @@ const Route* find_route(std::string_view path) {
       {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
-      {"POST", "/v1/rerank", Route::kServersLimit, routes::rerank_v1},
-      {"POST", "/v2/rerank", Route::kServersLimit, routes::rerank_v2},
-      {"POST", "/rerank", Route::kServersLimit, routes::rerank_texts},
+      {"POST", "/v1/rerank", Route::kServersLimit, routes::rerank_v1, Access::key, kJinaDoor},
+      {"POST", "/v2/rerank", Route::kServersLimit, routes::rerank_v2, Access::key, kCohereDoor},
+      {"POST", "/v1/embed", Route::kServersLimit, routes::cohere_embed_v1, Access::key, kCohereDoor},
+      {"POST", "/v2/embed", Route::kServersLimit, routes::cohere_embed_v2, Access::key, kCohereDoor},
+      {"POST", "/rerank", Route::kServersLimit, routes::rerank_texts, Access::key, kTeiDoor},
+      {"POST", "/embed", Route::kServersLimit, routes::tei_embed, Access::key, kTeiDoor},
+      {"POST", "/embed_all", Route::kServersLimit, routes::tei_embed_all, Access::key, kTeiDoor},
+      {"POST", "/embed_sparse", Route::kServersLimit, routes::tei_embed_sparse, Access::key, kTeiDoor},
+      {"POST", "/similarity", Route::kServersLimit, routes::tei_similarity, Access::key, kTeiDoor},
+      {"POST", "/predict", Route::kServersLimit, routes::predict, Access::key, kTeiDoor},
+      {"POST", "/", Route::kServersLimit, routes::tei_root, Access::key, kTeiDoor},
+      {"POST", "/decode", Route::kServersLimit, routes::tei_decode, Access::key, kTeiDoor},
+      {"GET", "/info", Route::kNoBody, routes::tei_info, Access::key, kTeiDoor},
       {"POST", "/v1/score", Route::kServersLimit, routes::score_pairs},
+      {"POST", "/score", Route::kServersLimit, routes::score_pairs},
       {"POST", "/classify", Route::kServersLimit, routes::classify},
       {"POST", "/v1/classify", Route::kServersLimit, routes::classify},
-      {"POST", "/predict", Route::kServersLimit, routes::predict},
+      {"POST", "/pooling", Route::kServersLimit, routes::pool},
       {"POST", "/v1/load_lora_adapter", Route::kServersLimit, routes::load_adapter, Access::admin},
       {"POST", "/v1/unload_lora_adapter", Route::kServersLimit, routes::unload_adapter, Access::admin},
       {"POST", "/tokenize", Route::kServersLimit, routes::tokenize},
@@ -115,11 +138,14 @@ const Route* find_route(std::string_view path) {
       {"GET", "/tokenizer_info", Route::kNoBody, routes::tokenizer_info},
       {"POST", "/apply-template", Route::kServersLimit, routes::apply_template},
   };
-  const auto at = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
+  const Route* found = nullptr;
+  for (const Route& route : kRoutes) {
     const bool has_name = route.path.size() > 1 && route.path.ends_with('/');
-    return has_name ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
-  });
-  return at == std::end(kRoutes) ? nullptr : at;
+    const bool is_it = has_name ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
+    if (is_it && route.method == method) return &route;
+    if (is_it && found == nullptr) found = &route;
+  }
+  return found;
 }
 
 }  // namespace vitrine

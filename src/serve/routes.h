@@ -36,6 +36,7 @@ struct Door {
   std::string_view name{};  ///< For `--no-doors`; "": that of OpenAI and of vitrine itself, which is always open.
   Json (*error)(const RequestError& error) = [](const RequestError& e) { return e.to_json(); };
   std::string_view paths{};  ///< Errors at all paths that begin so have its form.
+  int (*status)(const RequestError& error) = [](const RequestError& e) { return e.kind().status; };
 };
 inline constexpr Door kMainDoor{};
 /// The names of those that may be closed.
@@ -67,8 +68,8 @@ struct Route {
 };
 
 /// The door of a path, also where there is no route.
-const Door& door_of(std::string_view path);
-/// The route of a path; null if there is none.
-const Route* find_route(std::string_view path);
+const Door& door_of(std::string_view path, std::string_view method = "");
+/// The route of a path; null if there is none. Of several, that of the method, else the first.
+const Route* find_route(std::string_view path, std::string_view method = "");
 
 }  // namespace vitrine

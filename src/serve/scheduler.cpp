@@ -237,6 +237,7 @@ void Scheduler::start(Entry& entry) {
   std::uint64_t id = 0;
   try {
     GenerateRequest request = entry.job->take_sequence(number);
+    if (request.receive_hidden) ++metrics_.texts;
     request.owner = owner_of(*entry.job, request);
     id = engine_.add(std::move(request));
   } catch (...) {
@@ -269,12 +270,20 @@ void Scheduler::round(const RoundShare& share) {
   for (SequenceStep& s : step.sequences) deliver(std::move(s), now);
 }
 
-/// Encodes some texts of the task whose turn it is.
+/// Reads some texts, those of the task whose turn it is among them.
 void Scheduler::encode_some(const RoundShare& share) {
-  const std::shared_ptr<TextTask> task = tasks_.front();
-  metrics_.prompt_tokens += task->run_part(context_, budget_.rows(engine_.n_decoding(), share));
-  if (task->has_ended()) return end_task(task);
-  tasks_.splice(tasks_.end(), tasks_, tasks_.begin());
+  const TextRound round = run_text_round(context_, tasks_, budget_.rows(engine_.n_decoding(), share));
+  metrics_.prompt_tokens += round.n_tokens;
+  metrics_.texts += round.n_texts;
+  for (const std::shared_ptr<TextTask>& task : round.tasks) {
+    if (task->has_ended()) {
+      const JobTimes times = task->times();
+      metrics_.queue.observe(seconds_between(times.submitted, *times.admitted));
+      end_task(task);
+    } else {
+      tasks_.splice(tasks_.end(), tasks_, std::ranges::find(tasks_, task));
+    }
+  }
 }
 
 void Scheduler::end_task(std::shared_ptr<TextTask> task) {

@@ -7,7 +7,7 @@
 //   a round     the next token of every running sequence, then chunks of prompts within a budget of rows
 //
 // Requests for vectors are sequences like others. A model that reads its texts at once, such as an encoder, has no
-// other requests: there a round is some texts of an TextTask, such tasks in turn.
+// other requests: there a round is texts of all clients (run_text_round), whose tasks take turns to be the first.
 //
 // A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
 #pragma once
@@ -23,6 +23,7 @@
 #include "serve/job.h"
 #include "serve/metrics.h"
 #include "serve/round_budget.h"
+#include "serve/text_task.h"
 
 namespace vitrine {
 

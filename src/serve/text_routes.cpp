@@ -3,6 +3,7 @@
 #include "serve/modifier_fields.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
+#include "serve/tei_info.h"
 #include "tokenizer/utf8.h"
 
 namespace vitrine {
@@ -43,6 +44,7 @@ Json tokenize(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
   read_model(model, fields);
+  if (fields.find("inputs") != nullptr) return tei_tokens(model, fields);
   const bool names_strings = fields.flag("return_token_strs").value_or(false);
   const bool has_pieces = fields.flag("with_pieces").value_or(false);
   const std::vector<std::int32_t> ids = ids_of(model, request.body, fields);

@@ -74,7 +74,8 @@ TEST_F(ServeReading, ClientsShareRoundsWithoutChangingABit) {
     clients.emplace_back([&, client] {
       for (int i = 0; i < 4; ++i) {
         const std::string other(static_cast<std::size_t>(1 + (client * 7 + i * 3) % 30), 'z');
-        const Json all = server.post("/predict", {{"inputs", {other, "a b c d e", "q q"}}}).json();
+        const Json inputs = {Json::array({other}), Json::array({"a b c d e"}), Json::array({"q q"})};
+        const Json all = server.post("/predict", {{"inputs", inputs}}).json();
         EXPECT_EQ(all[1], expected);
       }
     });
@@ -83,37 +84,119 @@ TEST_F(ServeReading, ClientsShareRoundsWithoutChangingABit) {
   EXPECT_EQ(server.stop().status, 0);
 }
 
+/// Each interface has its own errors: the status, and the member that has the message.
 TEST_F(ServeReading, WrongRequestsAreErrorsOfTheClient) {
   TestServer server({model("distilbert_classes")});
-  const auto refusal = [&](const std::string& path, const Json& body) {
+  const auto refusal = [&](const std::string& path, const Json& body, int status, const char* member) {
     const HttpResponse response = server.post(path, body);
-    EXPECT_EQ(response.status, 400) << path << body;
-    return response.json()["error"]["message"].get<std::string>();
+    EXPECT_EQ(response.status, status) << path << body;
+    const Json message = response.json()[member];
+    return message.is_object()   ? message["message"].get<std::string>()
+           : message.is_string() ? message.get<std::string>()
+                                 : response.body;
   };
   using testing::HasSubstr;
-  EXPECT_THAT(refusal("/v1/rerank", {{"documents", {"a"}}}), HasSubstr("query"));
-  EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", "a"}}), HasSubstr("documents"));
-  EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", Json::array()}}), HasSubstr("documents"));
-  EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", {7}}}), HasSubstr("documents[0]"));
-  EXPECT_THAT(refusal("/v1/rerank", {{"query", "q"}, {"documents", {"a"}}, {"top_m", 1}}),
-              HasSubstr("did you mean top_n"));
-  EXPECT_THAT(refusal("/rerank", {{"query", "q"},
-                                  {"texts",
-                                   {std::string(90, 'a') + " " +
-                                    [] {
-                                      std::string many;
-                                      for (int i = 0; i < 60; ++i) many += "a ";
-                                      return many;
-                                    }()}},
-                                  {"truncate", false}}),
-              HasSubstr("48"));
-  EXPECT_THAT(refusal("/predict", {{"inputs", 7}}), HasSubstr("inputs"));
-  EXPECT_THAT(refusal("/v1/completions", {{"prompt", "a"}}), HasSubstr("model"));
+  const auto jina = [&](const Json& body) { return refusal("/v1/rerank", body, 422, "detail"); };
+  const auto cohere = [&](const Json& body) { return refusal("/v2/rerank", body, 400, "message"); };
+  const auto tei = [&](const char* path, const Json& body, int status) { return refusal(path, body, status, "error"); };
+  for (const auto& refused : {std::function<std::string(const Json&)>(jina), {cohere}}) {
+    EXPECT_THAT(refused({{"documents", {"a"}}}), HasSubstr("query"));
+    EXPECT_THAT(refused({{"query", "q"}, {"documents", "a"}}), HasSubstr("documents"));
+    EXPECT_THAT(refused({{"query", "q"}, {"documents", Json::array()}}), HasSubstr("documents"));
+    EXPECT_THAT(refused({{"query", "q"}, {"documents", {7}}}), HasSubstr("documents[0]"));
+    EXPECT_THAT(refused({{"query", "q"}, {"documents", {"a"}}, {"top_m", 1}}), HasSubstr("did you mean top_n"));
+    EXPECT_THAT(refused({{"query", "q"}, {"documents", {"a"}}, {"max_tokens_per_doc", 2}}), HasSubstr("max_tokens"));
+  }
+  std::string many;
+  for (int i = 0; i < 60; ++i) many += "a ";
+  const Json cut = {{"query", "q"}, {"texts", {many}}, {"truncate", false}};
+  EXPECT_THAT(tei("/rerank", cut, 413), HasSubstr("48"));
+  EXPECT_THAT(tei("/rerank", {{"query", "q"}, {"texts", Json::array()}}, 400), HasSubstr("texts"));
+  EXPECT_THAT(tei("/predict", {{"inputs", 7}}, 422), HasSubstr("inputs"));
+  EXPECT_THAT(tei("/predict", {{"inputs", {"a", "b", "c"}}}, 422), HasSubstr("pair"));
+  EXPECT_THAT(tei("/embed", {{"inputs", Json::array()}}, 400), HasSubstr("no vectors"));
+  EXPECT_THAT(tei("/v1/completions", {{"prompt", "a"}}, 400), HasSubstr("model"));
+  EXPECT_EQ(server.exchange(TestServer::post_text("/v1/rerank", "{")).status, 422);
+  EXPECT_EQ(server.exchange(TestServer::post_text("/v2/rerank", "{")).status, 400);
+  EXPECT_EQ(server.exchange(TestServer::post_text("/rerank", "{")).status, 400);
+  EXPECT_EQ(server.post("/rerank", {{"model", "x"}, {"query", "q"}, {"texts", {"a"}}}).status, 404);
   TestServer generator({});
   EXPECT_EQ(generator.post("/v1/rerank", {{"query", "q"}, {"documents", {"a"}}}).status, 400);
   EXPECT_EQ(generator.post("/classify", {{"input", "q"}}).status, 400);
   EXPECT_EQ(generator.stop().status, 0);
   EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeReading, DecodersWithModulesRankByVectors) {
+  const std::string folder = folder_ / "qwen";
+  std::filesystem::copy(golden("qwen3"), folder);
+  write_file(folder + "/tokenizer.json", letter_words());
+  const Arguments rerank = {"rerank", folder, "a b", "c d", "e"};
+  EXPECT_THAT(run_program(rerank).err, testing::HasSubstr("continues texts"));
+  write_file(folder + "/modules.json",
+             R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+                 {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  std::filesystem::create_directory(folder + "/1_Pooling");
+  write_file(folder + "/1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})");
+  const Json expected = json_of(rerank)["results"];
+  TestServer server({folder});
+  const Json found = server.post("/v1/rerank", {{"query", "a b"}, {"documents", {"c d", "e"}}}).json()["results"];
+  ASSERT_EQ(found.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(found[i]["index"], expected[i]["index"]);
+    EXPECT_EQ(found[i]["relevance_score"], expected[i]["score"]);
+  }
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeReading, PairsLoseTheirFirstTokensOnTheLeft) {
+  const std::string folder = model("distilbert_classes");
+  write_file(folder + "/tokenizer_config.json", R"({"model_max_length": 8})");
+  TestServer server({folder});
+  const auto score = [&](const char* query, const char* text, const char* side) {
+    const Json body = {{"query", query}, {"texts", {text}}, {"truncation_direction", side}};
+    return server.post("/rerank", body).json()[0]["score"].get<double>();
+  };
+  EXPECT_EQ(score("a b c d", "e", "Right"), score("a b c d", "e", "Left")) << "nothing is cut";
+  EXPECT_EQ(score("a b c d e f", "q", "Right"), score("a b c d", "q", "Right"));
+  EXPECT_EQ(score("a b c d e f", "q", "Left"), score("c d e f", "q", "Right"));
+  EXPECT_EQ(score("q", "a b c d e f", "Left"), score("q", "c d e f", "Right"));
+  EXPECT_EQ(score("a b c d e", "u v w x y", "Left"), score("d e", "w x y", "Right"));
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeReading, ScoresOfPairsAndTheFormOfHuggingFace) {
+  TestServer server({model("distilbert_classes")});
+  const Json many = server.post("/score", {{"queries", {"a", "b"}}, {"documents", {"c", "d"}}}).json()["data"];
+  const auto one = [&](const char* a, const char* b) {
+    return server.post("/v1/score", {{"text_1", a}, {"text_2", b}}).json()["data"][0]["score"];
+  };
+  EXPECT_EQ(many[0]["score"], one("a", "c"));
+  EXPECT_EQ(many[1]["score"], one("b", "d"));
+  EXPECT_EQ(server.post("/score", {{"text_1", {"a", "b"}}, {"text_2", {"c"}}}).status, 400);
+  EXPECT_EQ(server.stop().status, 0);
+  TestServer classes({model("bert_classes")});
+  const Json flat = classes.post("/predict", {{"inputs", "a b"}}).json();
+  for (const char* const path : {"/", "/predict"}) {
+    const Json nested = classes.post(path, {{"inputs", "a b"}, {"parameters", {{"top_k", 2}}}}).json();
+    ASSERT_EQ(nested.size(), 1U);
+    ASSERT_EQ(nested[0].size(), 2U);
+    EXPECT_EQ(nested[0][1], flat[1]);
+  }
+  const Json raw = classes.post("/", {{"inputs", "a b"}, {"parameters", {{"function_to_apply", "none"}}}}).json();
+  EXPECT_EQ(raw[0], classes.post("/predict", {{"inputs", "a b"}, {"raw_scores", true}}).json());
+  EXPECT_EQ(classes.post("/pooling", {{"input", "a b"}}).json()["data"][0]["data"],
+            classes.post("/classify", {{"input", "a b"}}).json()["data"][0]["probs"]);
+  EXPECT_EQ(classes.stop().status, 0);
+}
+
+TEST_F(ServeReading, TextsAreCounted) {
+  TestServer server({model("distilbert_classes")});
+  server.post("/v1/rerank", {{"query", "q"}, {"documents", {"a b c", "x"}}});
+  const std::string metrics = server.get("/metrics").body;
+  EXPECT_THAT(metrics, testing::HasSubstr("vitrine_texts_total{model=\"distilbert_classes\"} 2\n"));
+  EXPECT_THAT(metrics, testing::HasSubstr("vitrine_prompt_tokens_total{model=\"distilbert_classes\"} 12\n"));
+  EXPECT_THAT(server.stop().err, testing::HasSubstr("\"prompt_tokens\":12"));
 }
 
 TEST_F(ServeReading, AnEncoderRanksBySimilarity) {

@@ -84,6 +84,7 @@ TEST(RequestHead, Routes) {
   EXPECT_EQ(status_of(post("/health")), 405);
   EXPECT_EQ(methods_of("/v1/completions"), "POST, OPTIONS");
   EXPECT_EQ(methods_of("/v1/models"), "GET, HEAD, OPTIONS");
+  EXPECT_EQ(methods_of("/"), "GET, HEAD, POST, OPTIONS") << "Ollama's and text-embeddings-inference's";
   EXPECT_EQ(methods_of("/nothing"), "");
   RequestHead server = get("*");
   server.method = "OPTIONS";
@@ -94,8 +95,9 @@ TEST(RequestHead, Routes) {
 }
 
 TEST(RequestHead, ClosedDoorsHaveNoRoutes) {
-  const std::pair<const char*, const char*> doors[] = {
-      {"messages", "/v1/messages"}, {"responses", "/v1/responses"}, {"ollama", "/api/chat"}};
+  const std::pair<const char*, const char*> doors[] = {{"messages", "/v1/messages"}, {"responses", "/v1/responses"},
+                                                       {"ollama", "/api/chat"},      {"tei", "/embed"},
+                                                       {"cohere", "/v2/rerank"},     {"jina", "/v1/rerank"}};
   for (const auto& [closed, own] : doors) {
     AccessRules rules = local();
     rules.closed = {closed};
@@ -104,7 +106,7 @@ TEST(RequestHead, ClosedDoorsHaveNoRoutes) {
     }
     EXPECT_EQ(status_of(post("/v1/chat/completions"), rules), 200);
   }
-  EXPECT_EQ(door_names(), (std::vector<std::string>{"messages", "responses", "ollama"}));
+  EXPECT_EQ(door_names(), (std::vector<std::string>{"messages", "responses", "ollama", "tei", "cohere", "jina"}));
 }
 
 TEST(RequestHead, TargetsArePathsOrUrls) {

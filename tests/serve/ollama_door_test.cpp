@@ -312,8 +312,8 @@ TEST_F(OllamaDoor, VectorsHaveOneLengthOrTheModels) {
   const auto read = [&](const char* body) { return ollama::read_embed(model_, body); };
   model_.d_model = 2;
   ollama::VectorRequest two = read(R"({"model": "default:latest", "input": ["a cat", "b"], "dimensions": 2})");
-  EXPECT_EQ(two.texts.texts, (std::vector{ids_of("a cat"), ids_of("b")}));
-  EXPECT_EQ(two.texts.normalize, true);
+  EXPECT_EQ(two.vectors.texts.ids, (std::vector{ids_of("a cat"), ids_of("b")}));
+  EXPECT_EQ(two.vectors.options.normalize, true);
   const ollama::Durations took{.total = std::chrono::nanoseconds(9), .load = std::chrono::nanoseconds(4)};
   EXPECT_EQ(ollama::vectors_json(two, {{1, 0}, {0, 1}}, took),
             Json({{"model", "default:latest"},
@@ -321,15 +321,15 @@ TEST_F(OllamaDoor, VectorsHaveOneLengthOrTheModels) {
                   {"total_duration", 9},
                   {"load_duration", 4},
                   {"prompt_eval_count", ids_of("a cat").size() + ids_of("b").size()}}));
-  EXPECT_TRUE(read(R"({"input": ""})").texts.texts.empty());
+  EXPECT_TRUE(read(R"({"input": ""})").vectors.texts.ids.empty());
   std::string words;
   for (int i = 0; i < 600; ++i) words += "cat ";
-  EXPECT_EQ(read((R"({"input": ")" + words + "\"}").c_str()).texts.n_tokens, 512) << "cut to the context";
+  EXPECT_EQ(read((R"({"input": ")" + words + "\"}").c_str()).vectors.texts.n_tokens, 512) << "cut to the context";
   expect_refusal([&] { read((R"({"truncate": false, "input": ")" + words + "\"}").c_str()); }, 400, "input", {"512"});
   expect_refusal([&] { read(R"({"input": [[1, 2]]})"); }, 400, "input", {"texts"});
-  expect_refusal([&] { read(R"({"input": "a", "dimensions": 1})"); }, 400, "dimensions");
+  expect_refusal([&] { read(R"({"input": "a", "dimensions": 3})"); }, 400, "dimensions");
   const ollama::VectorRequest one = ollama::read_embeddings(model_, R"({"prompt": "a cat"})");
-  EXPECT_FALSE(one.texts.normalize);
+  EXPECT_FALSE(one.vectors.options.normalize);
   EXPECT_EQ(ollama::vectors_json(one, {{3, 4}}, {}), Json::parse(R"({"embedding": [3.0, 4.0]})"));
   EXPECT_EQ(ollama::vectors_json(ollama::read_embeddings(model_, "{}"), {}, {}), Json::parse(R"({"embedding": []})"));
 }

@@ -99,22 +99,23 @@ TEST_F(Routes, RequestsForVectors) {
   model_.d_model = 3;
   const EmbeddingRequest request =
       parse_embeddings(model_, R"({"input": ["a cat", [1, 2]], "model": "alias", "dimensions": 3, "user": "u"})");
-  EXPECT_EQ(request.texts, (std::vector<Ids>{ids_of("a cat"), {1, 2}}));
-  EXPECT_EQ(request.n_tokens, std::ssize(ids_of("a cat")) + 2);
+  EXPECT_EQ(request.texts.ids, (std::vector<Ids>{ids_of("a cat"), {1, 2}}));
+  EXPECT_EQ(request.texts.n_tokens, std::ssize(ids_of("a cat")) + 2);
   EXPECT_FALSE(request.is_base64);
-  EXPECT_FALSE(request.normalize);
-  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a", "embd_normalize": -1})").normalize, false);
-  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a", "use_activation": true})").normalize, true);
-  EXPECT_EQ(parse_embeddings(model_, R"({"input": [1, 2, 3], "truncate_prompt_tokens": 2})").texts[0], (Ids{1, 2}));
+  EXPECT_FALSE(request.options.normalize);
+  EXPECT_EQ(request.options.dimensions, 3);
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a", "embd_normalize": -1})").options.normalize, false);
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a", "use_activation": true})").options.normalize, true);
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": [1, 2, 3], "truncate_prompt_tokens": 2})").texts.ids[0], (Ids{1, 2}));
   EXPECT_EQ(parse_embeddings(model_, R"({"input": "a cat", "add_special_tokens": false, "embed_dtype": "float32",
       "endianness": "little", "priority": 1})")
-                .texts[0],
+                .texts.ids[0],
             ids_of("a cat", SpecialTokens::written));
   expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "embd_normalize": 1})"); }, 400, "embd_normalize");
   expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "embed_dtype": "int8"})"); }, 400, "embed_dtype");
   model_.sentences.max_tokens = 2;
-  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a cat sat on a mat"})").texts[0].size(), 2U);
-  expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "dimensions": 2})"); }, 400, "dimensions");
+  EXPECT_EQ(parse_embeddings(model_, R"({"input": "a cat sat on a mat"})").texts.ids[0].size(), 2U);
+  expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "dimensions": 4})"); }, 400, "dimensions");
   expect_refusal([&] { parse_embeddings(model_, R"({"input": "a", "encoding_format": "int8"})"); }, 400,
                  "encoding_format");
   expect_refusal([&] { parse_embeddings(model_, "{}"); }, 400, "input");
@@ -122,7 +123,7 @@ TEST_F(Routes, RequestsForVectors) {
 
 TEST_F(Routes, VectorsReadBackEqual) {
   EmbeddingRequest request;
-  request.n_tokens = 5;
+  request.texts.n_tokens = 5;
   const std::vector<std::vector<float>> vectors = {{0.1F, -2.5F}, {1e-20F, 3}};
   const Json reply = Json::parse(json_text(embeddings_reply(request, vectors)));
   EXPECT_EQ(reply["data"][1]["index"], 1);

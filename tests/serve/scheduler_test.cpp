@@ -340,21 +340,21 @@ TEST_F(Scheduling, VectorsAreComputedInRounds) {
   start({.max_sequences = 5, .max_queue = 100, .round_seconds = 1e-6}, "gemma3");  // a row of a prompt in each round
   const auto running = job({request(1, 30)});
   scheduler_->submit(running);
-  EmbeddingRequest texts;
+  std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
-    texts.texts.push_back(some_ids(*checkpoint_.model, 1 + 3 * static_cast<std::int64_t>(i), i));
+    texts.push_back(some_ids(*checkpoint_.model, 1 + 3 * static_cast<std::int64_t>(i), i));
   for (const char* pooling : {"mean", "cls", "max", "last"}) {
     ServedModel model;
     model.sentences.pooling = pooling;
     model.sentences.normalize = pooling != std::string("max");
-    EmbeddingSequences sequences(model, texts);
+    EmbeddingSequences sequences(model, {.ids = texts}, {});
     const auto encoded = job(std::move(sequences.requests));
     scheduler_->submit(encoded);
     results(*encoded);
     const std::vector<std::vector<float>> vectors = sequences.vectors();
     ThreadPool pool(1);
     const EncodeOptions options{.pooling = pooling_named(pooling), .normalize = model.sentences.normalize};
-    encode({checkpoint_.model.get(), &pool, &default_kernels()}, texts.texts, options,
+    encode({checkpoint_.model.get(), &pool, &default_kernels()}, texts, options,
            [&](std::size_t i, std::span<const float> v) {
              EXPECT_EQ(vectors[i], std::vector<float>(v.begin(), v.end())) << pooling << " " << i;
            });
@@ -368,12 +368,14 @@ TEST_F(Scheduling, VectorsOfEncodersAreComputedBetweenRounds) {
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
     texts.push_back(some_ids(*checkpoint_.model, 5 + static_cast<std::int64_t>(i), i));
-  const auto task_of = [](std::vector<std::vector<std::int32_t>> of) {
-    const auto read = [](const GenerateContext& context, const TextIds& ids, const ReceiveVector& receive) {
+  std::atomic<int> n_passes = 0;
+  const auto task_of = [&](std::vector<std::vector<std::int32_t>> of) {
+    const auto read = [&](const GenerateContext& context, const TextIds& ids, const ReceiveVector& receive) {
+      ++n_passes;
       encode(context, ids.ids, EncodeOptions{}, receive);
     };
-    return std::make_shared<TextTask>(0, std::move(of), std::vector<std::vector<std::int32_t>>{}, std::nullopt, read,
-                                      [] {});
+    return std::make_shared<TextTask>(0, std::move(of), std::vector<std::vector<std::int32_t>>{}, std::nullopt,
+                                      TextReading{"vectors", read}, [] {});
   };
   const auto task = task_of(texts);
   const auto cancelled = task_of(texts);

@@ -48,9 +48,9 @@ OrderedJson messages_of(RequestFields& fields, const OrderedJson& body);
 
 /// A request for vectors.
 struct VectorRequest {
-  std::string model;         ///< As the client named it.
-  bool is_single = false;    ///< /api/embeddings: the answer has one vector.
-  EmbeddingRequest texts{};  ///< None: there is nothing to answer.
+  std::string model;           ///< As the client named it.
+  bool is_single = false;      ///< /api/embeddings: the answer has one vector.
+  EmbeddingRequest vectors{};  ///< Of no text: there is nothing to answer.
 };
 /// The bodies of /api/embed and /api/embeddings. Throw RequestError, and what the tokenizer throws.
 VectorRequest read_embed(const ServedModel& model, std::string_view body);

@@ -44,12 +44,14 @@ template <class Read>
 std::shared_ptr<PendingReply> vectors_of_texts(Read read, const ServedModel& model, const RouteRequest& from) {
   const ServerClock::time_point start = ServerClock::now();
   VectorRequest asked = read(model, from.body);
-  if (asked.texts.texts.empty()) return std::make_shared<Ready>(json_text(vectors_json(asked, {}, {})));
-  EmbeddingRequest texts = asked.texts;
+  if (asked.vectors.texts.ids.empty()) return std::make_shared<Ready>(json_text(vectors_json(asked, {}, {})));
+  EmbeddingRequest vectors = std::move(asked.vectors);
+  asked.vectors = {};
+  asked.vectors.texts.n_tokens = vectors.texts.n_tokens;
   const auto write = [asked = std::move(asked), start](
-                         const EmbeddingRequest&, const std::vector<std::vector<float>>& vectors,
-                         const JobTimes& times) { return vectors_json(asked, vectors, durations_of(start, times)); };
-  return vectors_of(model, std::move(texts), from, write);
+                         const EmbeddingRequest&, const std::vector<std::vector<float>>& values,
+                         const JobTimes& times) { return vectors_json(asked, values, durations_of(start, times)); };
+  return vectors_of(model, std::move(vectors), from, write);
 }
 
 }  // namespace

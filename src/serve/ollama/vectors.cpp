@@ -18,7 +18,7 @@ VectorRequest read_texts(const ServedModel& model, RequestFields& fields, const 
   const bool is_none = texts == nullptr || *texts == "" || (texts->is_array() && texts->empty());
   if (is_none) return request;
   body["input"] = *texts;
-  request.texts = parse_embeddings(model, json_text(body));
+  request.vectors = parse_embeddings(model, json_text(body));
   return request;
 }
 
@@ -53,7 +53,7 @@ Json vectors_json(const VectorRequest& request, const std::vector<std::vector<fl
           {"embeddings", vectors},
           {"total_duration", took.total.count()},
           {"load_duration", took.load.count()},
-          {"prompt_eval_count", request.texts.n_tokens}};
+          {"prompt_eval_count", request.vectors.texts.n_tokens}};
 }
 
 }  // namespace vitrine::ollama

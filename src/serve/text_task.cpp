@@ -1,0 +1,117 @@
+#include "serve/text_task.h"
+
+namespace vitrine {
+namespace {
+
+/// Texts of a task within a round.
+struct Part {
+  std::shared_ptr<TextTask> task;
+  std::size_t n = 0;
+};
+
+void read_parts(GenerateContext context, std::span<const Part> parts) {
+  const TextTask& first = *parts.front().task;
+  if (first.modifiers()) context.modifiers = *first.modifiers();
+  std::vector<std::vector<std::int32_t>> ids, types;
+  std::vector<TextMarks> marks;
+  std::vector<std::pair<TextTask*, std::size_t>> places;
+  for (const Part& part : parts) {
+    for (std::size_t i = 0; i < part.n; ++i) {
+      ids.push_back(part.task->next_ids(i));
+      types.push_back(part.task->next_types(i));
+      marks.push_back(part.task->next_marks(i));
+      places.emplace_back(part.task.get(), i);
+    }
+  }
+  first.reading().read(context, {ids, types, marks}, [&](std::size_t i, std::span<const float> values) {
+    places[i].first->receive(places[i].second, values);
+  });
+  for (const Part& part : parts) part.task->advance(part.n);
+}
+
+}  // namespace
+
+TextTask::TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
+                   std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers,
+                   TextReading reading, std::function<void()> notify, std::vector<TextMarks> marks)
+    : client_(client),
+      texts_(std::move(texts)),
+      types_(std::move(types)),
+      marks_(std::move(marks)),
+      modifiers_(std::move(modifiers)),
+      reading_(std::move(reading)),
+      notify_(std::move(notify)),
+      values_(texts_.size()) {
+  for (const std::vector<std::int32_t>& text : texts_) {
+    waiting_bytes_ += static_cast<std::int64_t>(text.size() * sizeof(std::int32_t));
+  }
+}
+
+bool TextTask::shares_with(const TextTask& other) const {
+  return !reading_.kind.empty() && reading_.kind == other.reading_.kind && modifiers_ == other.modifiers_;
+}
+
+std::size_t TextTask::n_next(std::int64_t n_rows, bool at_least_one) const {
+  std::size_t n = 0;
+  std::int64_t n_tokens = 0;
+  for (; n_done_ + n < texts_.size(); ++n) {
+    n_tokens += std::ssize(texts_[n_done_ + n]);
+    if (n_tokens > n_rows && (n > 0 || !at_least_one)) break;
+  }
+  return n;
+}
+
+void TextTask::advance(std::size_t n) {
+  n_done_ += n;
+  if (n_done_ < texts_.size()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    times_.ended = ServerClock::now();
+  }
+  notify_();
+}
+
+void TextTask::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    error_ = std::move(error);
+  }
+  notify_();
+}
+
+void TextTask::mark_admitted() {
+  const std::lock_guard lock(mutex_);
+  if (!times_.admitted) times_.admitted = ServerClock::now();
+}
+
+TextRound run_text_round(const GenerateContext& context, const std::list<std::shared_ptr<TextTask>>& tasks,
+                         std::int64_t n_rows) {
+  TextRound round;
+  std::vector<Part> parts;
+  for (const std::shared_ptr<TextTask>& task : tasks) {
+    if (!parts.empty() && round.n_tokens >= n_rows) break;
+    if (!parts.empty() && !task->shares_with(*parts.front().task)) continue;
+    const std::size_t n = task->n_next(n_rows - round.n_tokens, parts.empty());
+    if (n == 0) continue;
+    for (std::size_t i = 0; i < n; ++i) round.n_tokens += std::ssize(task->next_ids(i));
+    round.n_texts += static_cast<std::int64_t>(n);
+    task->mark_admitted();
+    round.tasks.push_back(task);
+    parts.push_back({task, n});
+  }
+  const auto read_or_fail = [&](std::span<const Part> some) {
+    try {
+      read_parts(context, some);
+      return true;
+    } catch (...) {
+      if (some.size() == 1) some.front().task->fail(std::current_exception());
+      return false;
+    }
+  };
+  if (read_or_fail(parts) || parts.size() == 1) return round;
+  for (const Part& part : parts) read_or_fail(std::span(&part, 1));  // one of them has the error
+  return round;
+}
+
+}  // namespace vitrine
