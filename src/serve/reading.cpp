@@ -54,6 +54,10 @@ void TextCollector::add(const std::string& text, const SentenceConfig& folder, c
 
 void TextCollector::add_pair(const std::string& a, const std::string& b, const std::string& where) {
   const SentenceConfig& folder = model_.sentences;
+  if (!folder.pair_template.empty()) {
+    const std::int64_t context = model_.model->config().max_seq_len;
+    return put(templated_pair(tokenizer_of(model_, where), folder, folder.prepared(a), b, context), {}, {}, where);
+  }
   const auto most = truncates_ && folder.max_tokens > 0 ? std::optional(folder.max_tokens) : std::nullopt;
   const Tokenizer& tokenizer = tokenizer_of(model_, where);
   if (folder.reading.is_chat && !chat_) chat_.emplace(model_.templates, tokenizer, model_.names.front());
