@@ -22,6 +22,8 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/tokenizer_keys.h"
+#include "generate/classify.h"
+#include "generate/encode.h"
 #include "generate/evaluate.h"
 
 namespace vitrine::cli {
@@ -125,8 +127,12 @@ void run_convert(const ConvertOptions& o) {
   Session session = open_model(o, o.model, false);
   use_adapter(session, o.adapter);
   const LoadedAdapter& adapter = *session.adapters.front();
+  if (!adapter.saved.empty() && is_gguf(o.out)) {
+    throw Unsupported(o.out, "GGUF adapters cannot replace the head for labels (modules_to_save): merge it instead");
+  }
   stop_cleanly();
-  write_adapter(o.out, adapter, session.checkpoint, {.rslora = adapter.rslora, .base = o.model});
+  write_adapter(o.out, adapter, session.checkpoint,
+                {.rslora = adapter.rslora, .base = o.model, .saved = &adapter.saved});
   if (o.json) return print_json({{"out", o.out}, {"modules", adapter.places.size()}});
   print(fmt::format("{}: {} modules, {} parameters\n", o.out, adapter.places.size(), grouped(count_elements(adapter))));
 }
@@ -211,7 +217,7 @@ std::vector<std::int32_t> sample_text(const Session& session, const GenerateCont
   const ModelConfig& config = session.checkpoint.model->config();
   const std::int64_t n = std::min(kTokens, config.max_seq_len);
   std::vector<std::int32_t> ids = {session.bos().value_or(0)};
-  if (config.encoder || is_bidirectional(config)) {
+  if (config.encoder || is_bidirectional(config) || !config.has_head) {
     const std::int64_t v = config.encoder ? std::min(config.vocab_size, config.encoder->vocab_size) : config.vocab_size;
     for (std::int64_t i = 1; i < n; ++i) ids.push_back(static_cast<std::int32_t>((i * 7919 + 13) % v));
     return ids;
@@ -224,6 +230,29 @@ std::vector<std::int32_t> sample_text(const Session& session, const GenerateCont
   const GenerateResult result = generate(context, {&request, 1})[0];
   ids.insert(ids.end(), result.ids.begin(), result.ids.end());
   return ids;
+}
+
+/// The largest difference between the outputs of heads for labels, else between the means of all rows.
+double largest_difference(const GenerateContext& p, const GenerateContext& q, const std::vector<std::int32_t>& ids) {
+  const std::vector<std::vector<std::int32_t>> texts = {ids};
+  const auto values_of = [&](const GenerateContext& context) {
+    std::vector<float> values;
+    if (context.model->config().task) {
+      read_outputs(context, {texts}, EncodeOptions().max_rows, [&](std::size_t, const Tensor& outputs) {
+        values.assign(outputs.data, outputs.data + outputs.count());
+      });
+    } else {
+      encode(context, texts, {.normalize = false},
+             [&](std::size_t, std::span<const float> vector) { values.assign(vector.begin(), vector.end()); });
+    }
+    return values;
+  };
+  const std::vector<float> of_p = values_of(p), of_q = values_of(q);
+  double largest = 0;
+  for (std::size_t i = 0; i < of_p.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(of_p[i]) - static_cast<double>(of_q[i])));
+  }
+  return largest;
 }
 
 void run_merge(const MergeOptions& o) {
@@ -249,12 +278,14 @@ void run_merge(const MergeOptions& o) {
   std::string why_none;
   if (to_gguf) {
     const DType own = weight_of(*base.model, session.applied.adapters.front().adapter->maps.begin()->first).view.dtype;
-    const GgufKeys tokenizer = tokenizer_keys(o, model, base, why_none);
+    const GgufSentences sentences = gguf_sentences(base.tokenizer_path, base);
+    const GgufExtras extras = gguf_extras(tokenizer_keys(o, model, base, why_none), sentences);
     ProgressBar bar("writing " + out);
     GgufTypes types(merged_type(o, own));
     types.allow_requantize = true;
-    const GgufExport exported = write_gguf(out, merged, types, tokenizer, *session.pool, bar.reporter());
+    const GgufExport exported = write_gguf(out, merged, types, extras, *session.pool, bar.reporter());
     for (const std::string& text : exported.notes) note(text);
+    for (const std::string& text : sentences.notes) note(text);
   } else {
     write_folder(o, model, out, base, merged, *session.pool);
   }
@@ -266,6 +297,12 @@ void run_merge(const MergeOptions& o) {
   of_merged.model = written.model.get();
   of_merged.modifiers = {};
   const std::vector<std::int32_t> ids = sample_text(session, unmerged);
+  if (!base.model->config().has_head) {
+    const double difference = largest_difference(unmerged, of_merged, ids);
+    if (o.json) return print_json({{"out", out}, {"difference", difference}, {"positions", ids.size()}});
+    return print(fmt::format("{}: compared with the unmerged model over {} tokens: the largest difference is {:.3g}\n",
+                             out, ids.size(), difference));
+  }
   const Divergence d = divergence(unmerged, of_merged, session.has_encoder() ? Tokens(ids, {}, ids) : Tokens(ids));
   if (o.json) {
     return print_json({{"out", out}, {"kl", d.kl}, {"same_top", d.same_top}, {"positions", d.positions}});

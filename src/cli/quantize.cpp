@@ -174,20 +174,22 @@ void run_quantize(const QuantizeOptions& o) {
   std::optional<ImportanceMatrix> importance;
   if (!o.importance.empty()) types.importance = &importance.emplace(read_importance_matrix(o.importance));
   types.measures_errors = !o.compare.empty();
-  GgufExport written = plan_gguf(o.out, checkpoint, types);
+  const GgufSentences sentences = gguf_sentences(checkpoint.tokenizer_path, checkpoint);
+  GgufExport written = plan_gguf(o.out, checkpoint, types, gguf_extras({}, sentences));
   check_overrides(o, types, written);
 
   ThreadPool pool(o.thread_count());
   std::string why_none;
-  const GgufKeys tokenizer = tokenizer_keys(o, o.model, checkpoint, why_none);
+  const GgufExtras extras = gguf_extras(tokenizer_keys(o, o.model, checkpoint, why_none), sentences);
   if (!o.dry_run) {
     stop_cleanly();
     ProgressBar bar("writing " + o.out);
-    written = write_gguf(o.out, checkpoint, types, tokenizer, pool, bar.reporter());
+    written = write_gguf(o.out, checkpoint, types, extras, pool, bar.reporter());
   }
   if (!why_none.empty()) note("the file contains no tokenizer: " + why_none);
   for (const std::string& text : checkpoint.notes) note(text);
   for (const std::string& text : written.notes) note(text);
+  for (const std::string& text : sentences.notes) note(text);
   const std::int64_t before = stored_bytes(*checkpoint.model);
   std::optional<Compared> compared;
   if (!o.compare.empty() && !o.dry_run) compared = compare(o);

@@ -54,6 +54,10 @@ void TextInputs::add(const std::string& text, const std::optional<std::string>& 
   SpecialTokens policy = config_.reading.is_table ? SpecialTokens::written : SpecialTokens::apply;
   if (options_.no_special) policy = SpecialTokens::none;
   if (!pair) return put(tokenizer->encode(config_.prepared(text), policy), tokenizer);
+  if (!config_.pair_template.empty()) {
+    const std::int64_t context = session_.checkpoint.model->config().max_seq_len;
+    return put(templated_pair(*tokenizer, config_, config_.prepared(text), *pair, context), tokenizer);
+  }
   const auto most = options_.no_truncate ? std::nullopt : std::optional(config_.most_tokens());
   PairEncoding encoded =
       chat_ ? chat_->encode(config_.prompt, text, *pair, most)

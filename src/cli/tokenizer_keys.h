@@ -1,9 +1,10 @@
-// The tokenizer of a GGUF file that a command writes.
+// What a GGUF file that a command writes has besides the model: its tokenizer, and how it reads texts.
 #pragma once
 
 #include <string>
 
-#include "base/gguf_writer.h"
+#include "checkpoint/gguf/export.h"
+#include "checkpoint/gguf/sentences.h"
 #include "cli/options.h"
 
 namespace vitrine::cli {
@@ -12,5 +13,8 @@ namespace vitrine::cli {
 /// one, and the reason in `why_none`.
 GgufKeys tokenizer_keys(const Options& o, const std::string& model, const Checkpoint& checkpoint,
                         std::string& why_none);
+
+/// The extras of a file with these keys of a tokenizer, and with `sentences`.
+GgufExtras gguf_extras(GgufKeys tokenizer, const GgufSentences& sentences);
 
 }  // namespace vitrine::cli

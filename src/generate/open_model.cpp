@@ -1,5 +1,6 @@
 #include "generate/open_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -61,7 +62,14 @@ OpenControl control_of(const std::string& text) {
 
 void OpenedModel::add(const OpenAdapter& adapter, ThreadPool& pool) {
   check_scale(adapter.path, adapter.scale);
-  adapters.push_back(load_adapter(adapter.path, checkpoint, pool));
+  auto loaded = load_adapter(adapter.path, checkpoint, pool, true);
+  if (!loaded->saved.empty()) {
+    if (std::any_of(adapters.begin(), adapters.end(), [](const auto& other) { return !other->saved.empty(); })) {
+      throw BadInput(adapter.path, "another adapter has replaced the head of labels (modules_to_save)");
+    }
+    checkpoint = with_saved_parameters(checkpoint, *loaded);
+  }
+  adapters.push_back(std::move(loaded));
   applied.adapters.push_back({adapters.back(), adapter.scale});
 }
 

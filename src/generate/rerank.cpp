@@ -60,6 +60,8 @@ std::int64_t n_labels(const ModelConfig& model, const SentenceConfig& folder) {
 ScoreFunction rank_function(const ModelConfig& model, const SentenceConfig& folder) {
   if (!reads_pairs(model, folder)) throw Unsupported("rerank", "the model does not read pairs of texts");
   const std::int64_t n = n_labels(model, folder);
+  const bool answers = n == 2 && !folder.has_modules && model.task->labels == std::vector<std::string>{"yes", "no"};
+  if (answers) return ScoreFunction::softmax;
   if (n != 1) throw Unsupported("rerank", "the model has {} labels of texts: one score would order documents", n);
   return folder.score.value_or(ScoreFunction::sigmoid);
 }

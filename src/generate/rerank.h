@@ -23,8 +23,9 @@ enum class RankMethod : std::uint8_t { pairs, vectors };
 RankMethod rank_method(const ModelConfig& model, const SentenceConfig& folder);
 /// Whether the model is for vectors: the folder's steps make them, or it has no steps and no head for something else.
 bool makes_vectors(const ModelConfig& model, const SentenceConfig& folder);
-/// The function whose results order documents: the folder's, else sigmoid. Throws Unsupported unless reads_pairs(), and
-/// for several labels, which give no order.
+/// The function whose first result orders documents: the folder's, else sigmoid, or softmax of the labels yes and no,
+/// as llama.cpp's files of Qwen3-Reranker have them. Throws Unsupported unless reads_pairs(), and for other labels if
+/// there are several, which give no order.
 ScoreFunction rank_function(const ModelConfig& model, const SentenceConfig& folder);
 /// Passes the outputs of pairs to `receive`. Throws as read_values() and read_outputs() do.
 void read_scores(const GenerateContext& context, const SentenceConfig& folder, const TextIds& pairs,

@@ -191,6 +191,10 @@ void TextCollector::add_inputs(RequestFields& fields, const char* name) {
 }
 
 void TextCollector::add_pair(const std::string& a, const std::string& b, const std::string& where) {
+  if (!folder_.pair_template.empty()) {
+    const std::int64_t context = model_.model->config().max_seq_len;
+    return put(templated_pair(tokenizer_of(model_, where), folder_, folder_.prepared(a), b, context), {}, {}, where);
+  }
   const bool is_chat = folder_.reading.is_chat;
   PairEncoding pair =
       is_chat ? chat_pair(a, b, where) : cut_pair(folder_.prepared(a), folder_.without_prompt(b), where);

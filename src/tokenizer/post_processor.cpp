@@ -109,7 +109,43 @@ PostProcessor around_texts(std::int32_t cls, std::int32_t sep, bool is_bert) {
   return {{cls}, {sep}, std::move(pair)};
 }
 
+/// Shortens two texts to `most` ids together: first the longer one, then both to one half. Returns whether it did.
+/// Source: the tokenizers library, truncate_encodings, LongestFirst.
+bool shorten(std::vector<std::int32_t>& a, std::vector<std::int32_t>& b, std::size_t most) {
+  if (a.size() + b.size() <= most) return false;
+  std::vector<std::int32_t>&shorter = a.size() > b.size() ? b : a, &longer = a.size() > b.size() ? a : b;
+  std::size_t n = shorter.size(), n_longer = n > most ? n : std::max(n, most - n);
+  if (n + n_longer > most) {
+    n = most / 2;
+    n_longer = n + most % 2;
+  }
+  shorter.resize(std::min(n, shorter.size()));
+  longer.resize(std::min(n_longer, longer.size()));
+  return true;
+}
+
 }  // namespace
+
+PairEncoding join_pair(const std::vector<PairPart>& parts, std::vector<std::int32_t> first,
+                       std::vector<std::int32_t> second, bool adds, std::optional<std::int64_t> most) {
+  PairEncoding result;
+  if (most) {
+    std::int64_t room = *most;
+    for (const PairPart& part : parts) room -= adds ? std::ssize(part.ids) : 0;
+    if (room < 2) {
+      throw BadInput("tokenizer", "expected room for a token of each text, got {} tokens for a pair", *most);
+    }
+    result.is_cut = shorten(first, second, static_cast<std::size_t>(room));
+  }
+  for (const PairPart& part : parts) {
+    const std::vector<std::int32_t>& ids = part.kind == PairPart::Kind::first    ? first
+                                           : part.kind == PairPart::Kind::second ? second
+                                                                                 : part.ids;
+    if (part.kind != PairPart::Kind::added || adds) result.ids.insert(result.ids.end(), ids.begin(), ids.end());
+    result.types.resize(result.ids.size(), part.type);
+  }
+  return result;
+}
 
 PostProcessor parse_post_processor(const Json& json, std::string_view where) {
   if (json.is_null()) return {};

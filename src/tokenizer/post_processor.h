@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tokenizer/tokenizer.h"
 
 namespace vitrine {
 
@@ -29,5 +30,10 @@ struct PostProcessor {
 
 /// Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type.
 PostProcessor parse_post_processor(const Json& json, std::string_view where);
+
+/// Puts two texts into the template of a pair, without its ids unless `adds`. With `most`, at most so many ids: see
+/// Tokenizer::encode_pair(). Throws BadInput if `most` leaves no room for a token of each text.
+PairEncoding join_pair(const std::vector<PairPart>& parts, std::vector<std::int32_t> first,
+                       std::vector<std::int32_t> second, bool adds, std::optional<std::int64_t> most);
 
 }  // namespace vitrine

@@ -3,56 +3,12 @@
 
 #include <functional>
 
-#include "base/mapped_file.h"
-#include "checkpoint/gguf/file.h"
 #include "checkpoint/gguf_support.h"
 #include "checkpoint/hostile_folder.h"
 #include "support/data.h"
 
 namespace vitrine::test {
 namespace {
-
-/// A file of f32 tensors that can be changed and written again.
-struct Published {
-  Published(const Checkpoint& checkpoint, const std::string& path) {
-    through_gguf(checkpoint, DType::f32, path);
-    const GgufModelFile model = open_gguf(MappedFile::open(path));
-    for (const auto& [key, value] : model.metadata.values()) {
-      GgufKeys& one = keys[std::string(key)];
-      one.add(key, value);
-    }
-    for (const auto& [name, tensor] : model.tensors.all) {
-      const auto* data = reinterpret_cast<const char*>(tensor.bytes.data());
-      tensors[name] = {tensor.shape, std::string(data, tensor.bytes.size())};
-    }
-  }
-
-  template <class T>
-  void set(const std::string& key, const T& value) {
-    keys[key] = GgufKeys();
-    keys[key].add(key, value);
-  }
-
-  Checkpoint load(const std::string& path) const {
-    GgufKeys all;
-    for (const auto& [key, one] : keys) all.add(one);
-    GgufWriter writer(path);
-    for (const auto& [name, tensor] : tensors) {
-      writer.add_tensor(name, tensor.shape, 0, static_cast<std::int64_t>(tensor.bytes.size()));
-    }
-    writer.begin(all);
-    for (const auto& [name, tensor] : tensors) writer.append(std::as_bytes(std::span(tensor.bytes)));
-    writer.commit();
-    return load_checkpoint(path);
-  }
-
-  struct Stored {
-    std::vector<std::int64_t> shape;
-    std::string bytes;
-  };
-  std::map<std::string, GgufKeys> keys;
-  std::map<std::string, Stored> tensors;
-};
 
 /// A golden with changed keys of its config.
 Checkpoint changed(const HostileFolder& folder, const Json& words) {
@@ -161,11 +117,11 @@ TEST(PublishedGguf, WhatIsRefusedNamesTheOptionThatAllowsIt) {
     return load_refusal(path, options);
   };
   file.set("llama.attention.value_length", 3U);
-  file.set("llama.attention.causal", false);
+  file.set("llama.rope.dimension_count", 2U);
   expect_all_in(refusal_of({}), {"llama.attention.value_length: expected", "got 3", "--allow-config-key llama.att"});
   expect_all_in(refusal_of({{"llama.attention.value_length"}}),
-                {"llama.attention.causal: expected true", "--allow-config-key llama.attention.causal"});
-  const std::vector<std::string> keys = {"llama.attention.value_length", "llama.attention.causal"};
+                {"llama.rope.dimension_count: expected", "--allow-config-key llama.rope.dimension_count"});
+  const std::vector<std::string> keys = {"llama.attention.value_length", "llama.rope.dimension_count"};
   EXPECT_EQ(refusal_of({keys}), "");
   file.tensors["blk.0.extra.weight"] = {{1}, std::string(4, 'x')};
   expect_all_in(refusal_of({keys}), {"tensor blk.0.extra.weight is not part of this model (--allow-tensor"});

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "base/temp_folder.h"
 #include "checkpoint/gguf/export.h"
+#include "checkpoint/gguf/file.h"
 #include "checkpoint/init.h"
 #include "checkpoint/load.h"
 #include "support/run.h"
@@ -41,6 +44,48 @@ inline Checkpoint wide_llama(const std::string& folder, const Json& changes = Js
   init_checkpoint(config, "config", folder, DType::f32, 7, pool);
   return load_checkpoint(folder);
 }
+
+/// A file of f32 tensors that can be changed and written again.
+struct Published {
+  Published(const Checkpoint& checkpoint, const std::string& path) {
+    through_gguf(checkpoint, DType::f32, path);
+    const GgufModelFile model = open_gguf(MappedFile::open(path));
+    for (const auto& [key, value] : model.metadata.values()) {
+      GgufKeys& one = keys[std::string(key)];
+      one.add(key, value);
+    }
+    for (const auto& [name, tensor] : model.tensors.all) {
+      const auto* data = reinterpret_cast<const char*>(tensor.bytes.data());
+      tensors[name] = {tensor.shape, std::string(data, tensor.bytes.size())};
+    }
+  }
+
+  template <class T>
+  void set(const std::string& key, const T& value) {
+    keys[key] = GgufKeys();
+    keys[key].add(key, value);
+  }
+
+  Checkpoint load(const std::string& path) const {
+    GgufKeys all;
+    for (const auto& [key, one] : keys) all.add(one);
+    GgufWriter writer(path);
+    for (const auto& [name, tensor] : tensors) {
+      writer.add_tensor(name, tensor.shape, 0, static_cast<std::int64_t>(tensor.bytes.size()));
+    }
+    writer.begin(all);
+    for (const auto& [name, tensor] : tensors) writer.append(std::as_bytes(std::span(tensor.bytes)));
+    writer.commit();
+    return load_checkpoint(path);
+  }
+
+  struct Stored {
+    std::vector<std::int64_t> shape;
+    std::string bytes;
+  };
+  std::map<std::string, GgufKeys> keys;
+  std::map<std::string, Stored> tensors;
+};
 
 /// The stored types of the parameters, by name.
 inline std::map<std::string, DType> stored_types(const Model& model) {

@@ -1,4 +1,5 @@
-"""Writes tests/goldens/lora: adapters of PEFT for other goldens, their logits and gradients in float64.
+"""Writes tests/goldens/lora: adapters of PEFT for other goldens, their logits and gradients in float64; and
+tests/goldens/lora_heads: adapters that replace the head of a classifier, and its outputs.
 
 Needs torch, transformers, safetensors and peft 0.21.
 """
@@ -11,7 +12,7 @@ import torch
 from goldens.files import GOLDENS
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 BOTH = ["experts.gate_up_proj", "experts.down_proj"]
 CASES = {  # the base, and what differs from the default of LoraConfig
@@ -33,6 +34,13 @@ CASES = {  # the base, and what differs from the default of LoraConfig
     # Latent attention never forms keys and values by head, so magnitudes act before the keys and after the values.
     "latent_dora": ("deepseek_v3", dict(target_modules=["kv_b_proj", "kv_a_proj_with_mqa", "q_b_proj"], use_dora=True)),
 }  # fmt: skip
+
+
+HEADS = {  # the base, and the modules that take lora
+    "bert": ("heads/bert_classes", ["query", "value"]),
+    "roberta": ("heads/roberta_classes", ["key", "intermediate.dense"]),  # a head of two modules
+    "qwen3": ("heads/qwen3_reward", ["q_proj", "down_proj"]),
+}
 
 
 def write(folder: Path, base: str, options: dict) -> None:
@@ -70,7 +78,39 @@ def write(folder: Path, base: str, options: dict) -> None:
     print(json.dumps({"case": folder.name, "tensors": sorted(stored)[:4]}))
 
 
+def write_head(folder: Path, base: str, modules: list[str]) -> None:
+    options = dict(dtype=torch.float64, attn_implementation="eager")
+    model = AutoModelForSequenceClassification.from_pretrained(GOLDENS / base, **options)
+    model = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=3, lora_alpha=6, target_modules=modules)).eval()
+    torch.manual_seed(7)
+    for param in model.parameters():
+        if param.requires_grad:
+            with torch.no_grad():
+                param.copy_((0.3 * torch.randn_like(param)).float().double())
+    model.save_pretrained(folder / "adapter")
+    (folder / "adapter" / "README.md").unlink(missing_ok=True)
+    path = folder / "adapter" / "adapter_model.safetensors"
+    stored = {name: tensor.float().contiguous() for name, tensor in load_file(path).items()}
+    save_file(stored, path, metadata={"format": "pt"})
+    config = folder / "adapter" / "adapter_config.json"
+    content = json.loads(config.read_text()) | {"base_model_name_or_path": base}
+    content["target_modules"] = sorted(content["target_modules"])
+    config.write_text(json.dumps(dict(sorted(content.items())), indent=2) + "\n")
+    n = model.config.vocab_size
+    ids = torch.tensor([[4 + (7 * i * i + 3 * i + 1) % (n - 4) for i in range(19)]])
+    golden = {"ids": ids[0].float(), "outputs": model(ids).logits[0].detach().float().contiguous()}
+    with model.disable_adapter():
+        golden["base"] = model(ids).logits[0].detach().float().contiguous()
+    save_file(golden, folder / "golden.safetensors")
+    print(json.dumps({"case": folder.name, "tensors": [name for name in stored if "lora" not in name]}))
+
+
 def main() -> None:
+    for name, (base, modules) in HEADS.items():
+        folder = GOLDENS / "lora_heads" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        write_head(folder, base, modules)
     for name, (base, options) in CASES.items():
         folder = GOLDENS / "lora" / name
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/adapters/places.h"
+#include "checkpoint/family.h"
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/names.h"
 #include "checkpoint/param_rows.h"
 #include "quant/block_format.h"
 
@@ -23,7 +25,7 @@ namespace {
 class AdapterBinder {
  public:
   AdapterBinder(const AdapterFile& file, const Checkpoint& base, ThreadPool& pool)
-      : file_(file), model_(*base.model), pool_(pool), adapter_(std::make_shared<LoadedAdapter>()) {
+      : file_(file), base_(base), model_(*base.model), pool_(pool), adapter_(std::make_shared<LoadedAdapter>()) {
     adapter_->storage = file.storage;
     const bool is_gguf = file.format == "GGUF";
     adapter_->format = is_gguf ? AdapterFormat::gguf : AdapterFormat::peft;
@@ -50,6 +52,7 @@ class AdapterBinder {
     }
     for (const auto& [ours, parts] : parts_) bind_parts(ours, parts);
     for (const auto& [name, tensor] : file_.copies) check_copy(name, tensor);
+    for (const auto& [name, tensor] : file_.saved) bind_saved(name, tensor);
     return adapter_;
   }
 
@@ -93,6 +96,42 @@ class AdapterBinder {
       add(place.ours[part], low, shared_a, in_order(stored_b, rows),
           low.magnitudes ? in_order(floats(*low.magnitudes, n_rows, 1), rows) : MatrixView{});
     }
+  }
+
+  /// Our name of a tensor of the head for labels; empty: it is another tensor.
+  std::string name_in_head(const std::string& stored) const {
+    if (base_.table == nullptr || !model_.config().task) return {};
+    for (const TensorRule& rule : base_.table->tensors) {
+      for (const char* const ending : {".weight", ".bias"}) {
+        const auto is_it = [&](std::string_view prefix) { return with_prefix(rule.stored, prefix) + ending == stored; };
+        const bool is_stored = is_it(base_.prefix) || std::ranges::any_of(base_.table->prefixes, is_it);
+        if (is_stored && rule.ours.front().starts_with("head.")) return std::string(rule.ours.front()) + ending;
+      }
+    }
+    return {};
+  }
+
+  void bind_saved(const std::string& stored, const StoredTensor& tensor) {
+    const std::string name = name_in_head(stored);
+    const Param* own = nullptr;
+    for_each_param(model_.config(), model_.params(), [&](const Param& param, const std::string& known, const Shape&) {
+      if (known == name) own = &param;
+    });
+    if (own == nullptr) {
+      if (stored.ends_with(".weight")) return check_copy(stored.substr(0, stored.size() - 7), tensor);
+      throw Unsupported(file_.path, "the file replaces {}, which is not of a head for labels (modules_to_save)",
+                        stored);
+    }
+    std::vector<std::int64_t> shape;
+    for (int i = 0; i < own->shape.rank(); ++i) shape.push_back(own->shape[i]);
+    if (tensor.shape != shape) {
+      throw BadCheckpoint(file_.path, "{}: expected [{}], as the model has, got [{}]", stored, fmt::join(shape, ", "),
+                          fmt::join(tensor.shape, ", "));
+    }
+    const bool is_vector = shape.size() == 1;
+    Param param = *own;
+    param.view = floats(tensor, is_vector ? 1 : shape[0], shape.back());
+    adapter_->saved.emplace(name, std::move(param));
   }
 
   /// A module that has some rows of a map.
@@ -304,6 +343,7 @@ class AdapterBinder {
   }
 
   const AdapterFile& file_;
+  const Checkpoint& base_;
   const Model& model_;
   ThreadPool& pool_;
   std::shared_ptr<LoadedAdapter> adapter_;
@@ -323,9 +363,38 @@ const Param& weight_of(const Model& model, std::string_view name) {
   return *found;
 }
 
-std::shared_ptr<const LoadedAdapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool) {
+std::string name_of_head_tensor(const Checkpoint& base, const std::string& ours) {
+  if (base.table == nullptr || !base.model->config().task || !ours.starts_with("head.")) return {};
+  const std::size_t dot = ours.rfind('.');
+  for (const TensorRule& rule : base.table->tensors) {
+    if (rule.ours.front() == std::string_view(ours).substr(0, dot)) {
+      return with_prefix(rule.stored, base.prefix) + ours.substr(dot);
+    }
+  }
+  return {};
+}
+
+Checkpoint with_saved_parameters(const Checkpoint& base, const LoadedAdapter& adapter) {
+  ModelParams params = base.model->params();
+  const ModelConfig& config = base.model->config();
+  for_each_param(config, params, [&](Param& param, const std::string& name, const Shape&) {
+    if (const auto it = adapter.saved.find(name); it != adapter.saved.end()) param = it->second;
+  });
+  std::vector<std::shared_ptr<const void>> storage = adapter.storage;
+  storage.push_back(base.model);
+  Checkpoint result = base;
+  result.model = std::make_shared<const Model>(config, std::move(params), std::move(storage));
+  return result;
+}
+
+std::shared_ptr<const LoadedAdapter> load_adapter(const std::string& path, const Checkpoint& base, ThreadPool& pool,
+                                                  bool may_replace) {
   const AdapterFile file = open_adapter(path);
-  return AdapterBinder(file, base, pool).bind();
+  auto adapter = AdapterBinder(file, base, pool).bind();
+  if (adapter->saved.empty() || may_replace) return adapter;
+  throw Unsupported(path,
+                    "the adapter replaces the head for labels (modules_to_save): it can be used for all texts of a "
+                    "command, or merged (vitrine lora merge)");
 }
 
 }  // namespace vitrine

@@ -44,6 +44,7 @@ const std::set<std::string, std::less<>>& known_keys() {
                                                           "layers_pattern",
                                                           "layers_to_transform",
                                                           "lora_alpha",
+                                                          "modules_to_save",
                                                           "peft_type",
                                                           "r",
                                                           "rank_pattern",
@@ -84,7 +85,8 @@ class PeftConfig {
     ranks_ = patterns(json, "rank_pattern");
     alphas_ = patterns(json, "alpha_pattern");
     read_layers(json);
-    read_parameters(json);
+    parameters_ = names(json, "target_parameters");
+    saved_ = names(json, "modules_to_save");
   }
 
   double rank_of(std::string_view module) const { return value_of(ranks_, module, rank_); }
@@ -94,6 +96,14 @@ class PeftConfig {
   bool is_parameter(const std::string& name) const {
     return std::any_of(parameters_.begin(), parameters_.end(),
                        [&](const std::string& target) { return name == target || name.ends_with("." + target); });
+  }
+
+  /// Whether a tensor belongs to a module that the file replaces as a whole.
+  bool is_saved(const std::string& tensor) const {
+    const auto belongs = [&](const std::string& module) {
+      return ("." + tensor).find("." + module + ".") != tensor.npos;
+    };
+    return tensor.find("lora_") == tensor.npos && std::any_of(saved_.begin(), saved_.end(), belongs);
   }
 
   bool rslora = false, dora = false;
@@ -142,15 +152,17 @@ class PeftConfig {
       layers->push_back(layer.get<std::int64_t>());
     }
   }
-  void read_parameters(const Json& json) {
-    const Json value = json.value("target_parameters", Json());
-    if (value.is_null()) return;
+  std::vector<std::string> names(const Json& json, const char* key) const {
+    std::vector<std::string> list;
+    const Json value = json.value(key, Json());
+    if (value.is_null()) return list;
     for (const Json& name : value) {
       if (!value.is_array() || !name.is_string()) {
-        throw BadCheckpoint(where_, "target_parameters: expected names, got {}", value.dump());
+        throw BadCheckpoint(where_, "{}: expected names, got {}", key, value.dump());
       }
-      parameters_.push_back(name.get<std::string>());
+      list.push_back(name.get<std::string>());
     }
+    return list;
   }
   static double value_of(const std::vector<Pattern>& patterns, std::string_view module, double otherwise) {
     for (const Pattern& pattern : patterns) {
@@ -164,7 +176,7 @@ class PeftConfig {
   std::string where_;
   double rank_ = 0, alpha_ = 0;
   std::vector<Pattern> ranks_, alphas_;
-  std::vector<std::string> parameters_;
+  std::vector<std::string> parameters_, saved_;
 };
 
 void check_finite(const std::string& where, const std::string& name, const StoredTensor& tensor) {
@@ -249,6 +261,11 @@ AdapterFile open_peft(const std::string& folder) {
   const std::string where = weights.string();
   result.storage.push_back(file.file());
   for (const auto& [name, tensor] : file.tensors()) {
+    if (name.starts_with(kBase) && config.is_saved(name.substr(kBase.size()))) {
+      check_finite(where, name, tensor);
+      result.saved.emplace(name.substr(kBase.size()), tensor);
+      continue;
+    }
     const auto [module, part] = module_of(where, name);
     if (part == Part::weight) {
       result.copies.emplace(module, tensor);

@@ -4,7 +4,8 @@
 //           .lora_B.weight [out, r], .lora_magnitude_vector [out] (DoRA). s = alpha / r, or alpha / √r (rsLoRA).
 //           Of a parameter of all experts (target_parameters) MODULE.lora_A.weight [E · r, in], .lora_B.weight
 //           [out, r · E], whose columns are those of each expert in turn. PEFT wraps the parameters of a module one
-//           after another, and all but the last have MODULE.base_layer, .base_layer.base_layer … instead
+//           after another, and all but the last have MODULE.base_layer, .base_layer.base_layer … instead.
+//           MODULE.weight and .bias of modules_to_save replace the base's: the head of a classifier
 //   GGUF    general.type "adapter": NAME.lora_a [r, in], NAME.lora_b [out, r]; with experts [expert, r, in] and
 //           [expert, out, r]. s = adapter.lora.alpha / r
 //
@@ -42,6 +43,8 @@ struct AdapterFile {
   /// `model.layers.0.mlp.up_proj`, `model.layers.0.mlp.experts.gate_up_proj` (a parameter), `blk.0.ffn_up.weight`
   std::map<std::string, StoredLowRank> modules{};
   std::map<std::string, StoredTensor> copies{};  ///< Weights of the base that the file repeats, by their names there.
+  /// Tensors that replace those of the base (modules_to_save), by their full names.
+  std::map<std::string, StoredTensor> saved{};
   std::optional<std::vector<std::int64_t>> layers{};  ///< The only ones that it may change (layers_to_transform).
   bool rslora = false, dora = false;
   std::vector<std::shared_ptr<const void>> storage{};  ///< Owns the memory of the tensors.

@@ -285,6 +285,38 @@ Json peft_config(const Adapter& adapter, const std::vector<const AdapterPlace*>&
   return config_json;
 }
 
+/// The type of a task with a head for labels, in PEFT.
+Json task_with_head(const TaskHead& head) {
+  switch (head.task) {
+    case TaskHead::Task::classify:
+      return "SEQ_CLS";
+    case TaskHead::Task::tag:
+      return "TOKEN_CLS";
+    case TaskHead::Task::answer:
+      return "QUESTION_ANS";
+    case TaskHead::Task::choose:
+      break;
+  }
+  return {};
+}
+
+/// Adds the parameters that replace those of the base's head, and names their modules in the config.
+void add_saved(const std::map<std::string, Param>& saved, const Checkpoint& base, std::vector<AdapterTensor>& tensors,
+               Json& config) {
+  std::set<std::string> modules;
+  for (const auto& [ours, param] : saved) {
+    const std::string name = name_of_head_tensor(base, ours);
+    if (name.empty()) throw Unsupported(ours, "the base has no name for it (modules_to_save)");
+    const bool is_vector = param.shape.rank() == 1;
+    const std::vector<std::int64_t> shape =
+        is_vector ? std::vector{param.shape[0]} : std::vector{param.shape[0], param.shape[1]};
+    tensors.push_back({"base_model.model." + name, shape, elements_of(param)});
+    modules.insert(name.substr(0, name.rfind('.')));
+  }
+  config["modules_to_save"] = modules;
+  if (base.model->config().task) config["task_type"] = task_with_head(*base.model->config().task);
+}
+
 /// The name of a place's matrices in the file: PEFT wraps the parameters of a module in their order.
 std::string name_in_file(const AdapterPlace& place, const std::vector<const AdapterPlace*>& changed) {
   std::string name = "base_model.model." + (place.is_parameter ? module_of_parameter(place) : place.module);
@@ -340,8 +372,10 @@ void write_peft_adapter(const std::string& folder, const Adapter& adapter, const
                         const PeftOptions& options) {
   const std::vector<AdapterPlace> all = peft_places(adapter, base);
   const std::filesystem::path to = folder;
-  write_tensors((to / "adapter_model.safetensors").string(), peft_tensors(adapter, all, elements_of));
-  const Json config = peft_config(adapter, places_of(adapter, all), all, base, options);
+  std::vector<AdapterTensor> tensors = peft_tensors(adapter, all, elements_of);
+  Json config = peft_config(adapter, places_of(adapter, all), all, base, options);
+  if (options.saved != nullptr && !options.saved->empty()) add_saved(*options.saved, base, tensors, config);
+  write_tensors((to / "adapter_model.safetensors").string(), tensors);
   write_file((to / "adapter_config.json").string(), config.dump(2) + "\n");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,10 +32,12 @@ struct PeftOptions {
   bool rslora = false;  ///< s = alpha / √r instead of alpha / r.
   double dropout = 0;   ///< lora_dropout, which files with parameters have not.
   std::string base{};   ///< base_model_name_or_path
+  /// Parameters of the head for labels that the file has in place of the base's (modules_to_save), by our names.
+  const std::map<std::string, Param>* saved = nullptr;
 };
 
-/// Writes adapter_config.json and adapter_model.safetensors, in float32, into `folder`, which must exist. Throws as
-/// FileWriter does.
+/// Writes adapter_config.json and adapter_model.safetensors, in float32, into `folder`, which must exist. Throws
+/// Unsupported for saved parameters whose names the base does not know, and as FileWriter does.
 void write_peft_adapter(const std::string& folder, const Adapter& adapter, const Checkpoint& base,
                         const PeftOptions& options);
 

@@ -19,6 +19,7 @@ ModelConfig read_modernbert(ConfigReader& c) {
   model.max_seq_len = c.size_or("max_position_embeddings", 8192);
   const NormConfig norm{NormConfig::Kind::layer, read_eps(c, "norm_eps", 1e-5), 0.0f, c.flag_or("norm_bias", false)};
   model.embedding.norm = model.final_norm = norm;
+  for (const std::string& name : c.texts_or_empty("architectures")) model.has_head = !name.ends_with("Model");
   model.embedding.untrained_id = read_id(c, "pad_token_id", 50283, model.vocab_size);
   model.head.tied = c.flag_or("tie_word_embeddings", true);
   model.head.bias = c.flag_or("decoder_bias", true);

@@ -123,6 +123,8 @@ bool is_dense_granite(const ModelConfig& config) {
   });
 }
 
+bool reads_one_way(const ModelConfig& config) { return !is_bidirectional(config); }
+
 /// llama.cpp always divides the chosen weights by their sum.
 void complete_qwen3moe(Json& config, const StoredTensors&) { config["norm_topk_prob"] = true; }
 
@@ -210,6 +212,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .complete = complete_qwen3moe},
       {.name = "gemma3",
        .family = "gemma3_text",
+       .written_for = reads_one_way,
        .keys = with(rms_and_rope_keys(),
                     {{"attention.sliding_window", "window", Kind::size_or_none},
                      {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 6.0},
@@ -350,6 +353,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
                              state_architectures(),
                              delta_architectures(),
                              hybrid_architectures(),
+                             encoder_architectures(),
                              {xielu_architecture()}}) {
       all.insert(all.end(), more.begin(), more.end());
     }

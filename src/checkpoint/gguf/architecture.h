@@ -83,8 +83,14 @@ struct GgufArchitecture {
   std::vector<TensorRule> tensors{};        ///< They replace the common rules that hold the same parameters.
   /// Adds keys of config.json that no GGUF key holds and that follow from others and from the tensors; null: none.
   void (*complete)(Json& config, const StoredTensors& tensors) = nullptr;
+  /// Changes the config that the family has read: what tensors and keys of tokens decide; null: nothing.
+  void (*adapt)(ModelConfig& model, const GgufMetadata& metadata, const StoredTensors& tensors) = nullptr;
   /// What llama.cpp would leave out or assume, although the file can hold it; empty: nothing. Null: never anything.
   std::string_view (*misread)(const ModelConfig& config) = nullptr;
+  bool is_encoder = false;  ///< Reads both ways, and has no head of tokens.
+  bool has_dense = false;   ///< dense_2 and dense_3 map the vectors of texts.
+  /// The key with the name of the feed-forward's activation, here and in config.json; empty: the activation is fixed.
+  std::string_view activation{};
 };
 
 std::span<const GgufArchitecture> all_gguf_architectures();
@@ -97,6 +103,8 @@ std::vector<GgufArchitecture> sink_architectures();
 std::vector<GgufArchitecture> state_architectures();
 std::vector<GgufArchitecture> delta_architectures();
 std::vector<GgufArchitecture> hybrid_architectures();
+/// Encoders.
+std::vector<GgufArchitecture> encoder_architectures();
 /// That with xIELU.
 GgufArchitecture xielu_architecture();
 /// The names of latent attention's tensors. Files have attn_k_b and attn_v_b, or attn_kv_b.
@@ -130,6 +138,9 @@ constexpr std::string_view kConvolutionNames[] = {".ssm_conv1d.weight", ".ssm_co
 /// The ends of the names of latent attention's products by head, `[head, out, in]` in files, and of both in one.
 constexpr std::string_view kKeysByHead = ".attn_k_b.weight", kValuesByHead = ".attn_v_b.weight";
 constexpr std::string_view kKeysAndValues = ".attn_kv_b.weight";
+
+constexpr const char* kPositionTable = "position_embd.weight";
+constexpr const char* kTypeTable = "token_types.weight";
 
 /// Whether the model was trained with the scaling; in architectures that may_lack_rope, whether there is RoPE.
 constexpr const char* kRopeFinetuned = "rope.scaling.finetuned";

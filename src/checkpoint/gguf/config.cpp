@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/heads.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/names.h"
 #include "model/norms.h"
@@ -294,6 +295,9 @@ Json read_words(const GgufArchitecture& architecture, const Family& family, Arch
   }
   if (has_head_dim) config["head_dim"] = head_dim;
   if (has_rope) read_rope_scaling(keys, tensors, config);
+  if (const std::string_view name = architecture.activation; !name.empty()) {
+    if (const auto activation = keys.text(name)) config[std::string(name)] = *activation;
+  }
   const std::string_view rotated = architecture.rotary_fraction;
   const auto fraction = rotated.empty() ? std::nullopt : read_rotary_fraction(keys, head_dim);
   if (fraction) config[std::string(rotated)] = *fraction;
@@ -309,6 +313,43 @@ void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
                         factors.size());
   }
   for (std::size_t i = 0; i < factors.size(); ++i) rope.frequency[i] /= factors[i];
+}
+
+/// Encoders attend both ways. A decoder that does so computes vectors, and has no windows.
+void read_direction(const GgufArchitecture& architecture, ArchitectureKeys& keys, ModelConfig& model) {
+  const std::string key = keys.full("attention.causal");
+  const std::optional<bool> causal = keys.flag("attention.causal");
+  const bool is_both_ways = is_bidirectional(model);
+  if (keys.is_allowed(key) || (causal == false) == is_both_ways) return;
+  if (is_both_ways && !causal && architecture.name == "gemma-embedding") return;  // which llama.cpp knows
+  for (BlockConfig& block : model.blocks) {
+    AttentionConfig* const attention = find<AttentionConfig>(block);
+    if (!is_both_ways && attention != nullptr && !attention->window && !attention->kv_layer) {
+      attention->bidirectional = true;
+      continue;
+    }
+    throw Unsupported(keys.where(), "{}: expected {}, got {} (--allow-config-key {} computes as if it were so)", key,
+                      !is_both_ways, causal ? (*causal ? "true" : "false") : "none, which is true", key);
+  }
+}
+
+/// The head: labels, none, or that of tokens.
+void read_head(const GgufArchitecture& architecture, const GgufMetadata& metadata, const StoredTensors& tensors,
+               ArchitectureKeys& keys, ModelConfig& model) {
+  model.task = read_gguf_head(architecture, metadata, tensors, model);
+  if (model.task) {
+    keys.ignore(kClassifierPooling);
+    keys.ignore(kClassifierLabels);
+  }
+  for (const char* const key : {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}) {
+    if (architecture.has_dense) keys.ignore(key);  // take_dense() compares them with the tensors
+  }
+  if (!model.task && !architecture.is_encoder) return;
+  model.has_head = false;
+  model.head = {};
+  model.pooler.reset();
+  if (architecture.adapt != nullptr) architecture.adapt(model, metadata, tensors);
+  validate(model, keys.where());
 }
 
 /// Applies what differs by format in all families.
@@ -425,14 +466,10 @@ GgufConfig read_gguf_config(const GgufArchitecture& architecture, const GgufMeta
   }
   keys.expect("expert_count", 0, " (this architecture has no experts)");
   keys.expect("expert_used_count", 0, " (this architecture has no experts)");
-  if (const std::string key = keys.full("attention.causal"); keys.flag("attention.causal") == false) {
-    if (!keys.is_allowed(key)) {
-      throw Unsupported(keys.where(), "{}: expected true, got false (--allow-config-key {} computes as if it were so)",
-                        key, key);
-    }
-  }
+  read_direction(architecture, keys, model);
   keys.ignore("tensor_data_layout");  // that q and k are permuted, as in all files of the architecture
-  keys.ignore("pooling_type");        // for embeddings of texts
+  keys.ignore(kPoolingType);          // read with the vectors of texts
+  read_head(architecture, metadata, tensors, keys, model);
   if (architecture.has_rope_sections) keys.ignore(kRopeSections);  // the positions of a text are all the same
   for (const std::string_view name : architecture.ignored) keys.ignore(name);
   keys.finish();

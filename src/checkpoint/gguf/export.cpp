@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/heads.h"
 #include "checkpoint/gguf/plan.h"
 #include "checkpoint/gguf/types.h"
 #include "checkpoint/param_rows.h"
@@ -237,14 +238,25 @@ GgufKeys take_numbers_of_layers(const GgufArchitecture& architecture, std::vecto
   return keys;
 }
 
+PlannedTensor dense_tensor(std::size_t i, const Param& weight) {
+  PlannedTensor tensor;
+  tensor.name = fmt::format("dense_{}.weight", i + 2);
+  tensor.rows = weight.shape[0];
+  tensor.cols = weight.shape[1];
+  tensor.shape = {tensor.rows, tensor.cols};
+  tensor.parts.push_back({&weight, tensor.rows});
+  return tensor;
+}
+
 }  // namespace
 
 GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
-                      const GgufKeys& tokenizer, ThreadPool& pool, const ReportProgress& report) {
+                      const GgufExtras& extras, ThreadPool& pool, const ReportProgress& report) {
   ModelConfig config = checkpoint.model->config();
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, path);
+  if (architecture.is_encoder) config.has_head = false;  // encoder_notes()
   const std::vector<RopeTensor> rope = rope_tensors(config);
-  GgufExport result = plan_gguf(path, checkpoint, types);
+  GgufExport result = plan_gguf(path, checkpoint, types, extras);
   if (const auto context = leave_out_windows(architecture, config)) {
     result.notes.push_back(
         fmt::format("the file's context is {} tokens, the attention window: GGUF's architecture {} has no windows",
@@ -257,8 +269,10 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, con
   keys.add("general.file_type", types.file->number);
   if (is_blocks(types.file->dtype)) keys.add("general.quantization_version", kQuantizationVersion);
   keys.add(gguf_config_keys(architecture, config));
+  keys.add(gguf_encoder_keys(architecture, config));
+  keys.add(gguf_head_keys(architecture, config, path));
   keys.add(result.numbers);
-  keys.add(tokenizer);
+  keys.add(extras.keys);
 
   GgufWriter writer(path);
   for (const RopeTensor& tensor : rope) {
@@ -285,10 +299,14 @@ GgufExport write_gguf(const std::string& path, const Checkpoint& checkpoint, con
   return result;
 }
 
-GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types) {
+GgufExport plan_gguf(const std::string& path, const Checkpoint& checkpoint, const GgufTypes& types,
+                     const GgufExtras& extras) {
   GgufExport result;
   const GgufArchitecture& architecture = gguf_architecture_of(checkpoint, path);
+  gguf_head_keys(architecture, checkpoint.model->config(), path);  // refuses what has no place
+  result.notes = encoder_notes(architecture, checkpoint.model->config());
   result.plan = plan_tensors(architecture, checkpoint, types, path);
+  for (std::size_t i = 0; i < extras.dense.size(); ++i) result.plan.push_back(dense_tensor(i, *extras.dense[i]));
   result.numbers = take_numbers_of_layers(architecture, result.plan);
   if (types.importance != nullptr) {
     check_names(*types.importance, result.plan);

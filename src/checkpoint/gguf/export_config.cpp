@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/heads.h"
 #include "model/describe.h"
 #include "model/norms.h"
 
@@ -56,6 +57,17 @@ std::optional<double> sliding_pattern(const ModelConfig& config) {
     if (is_full(all[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
   }
   return first == all.end() ? std::nullopt : std::optional(static_cast<double>(n));
+}
+
+/// n if exactly every n-th layer from the first on is full; empty if there is no such n.
+std::optional<double> dense_first_pattern(const ModelConfig& config) {
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  std::size_t n = 1;
+  while (n < all.size() && all[n]->window) ++n;
+  for (std::size_t layer = 0; layer < all.size(); ++layer) {
+    if (all[layer]->window.has_value() == (layer % n == 0)) return std::nullopt;
+  }
+  return static_cast<double>(n);
 }
 
 std::vector<bool> layers_with_window(const ModelConfig& config) {
@@ -206,14 +218,19 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
   if (word == "n_layers") return number(config.n_layers());
   if (word == "first_k_dense_replace") return number(n_leading_dense(config));
   if (word.find("_eps") != word.npos) return eps_of_norms(config);
-  if (word == "rope_theta" || word == "rotary_emb_base") return rope ? number(rope->theta) : std::nullopt;
+  if (word == "rope_theta" || word == "rotary_emb_base" || word == "global_rope_theta")
+    return rope ? number(rope->theta) : std::nullopt;
   if (word == "first_k_dense_replace" || word == "num_dense_layers" || word == "moe_layer_start_index") {
     return number(count_dense(config));
   }
   if (word == "moe_layer_interval") return number(step_of_experts(config));
   if (word == "window") return sliding != nullptr ? number(*sliding->window) : std::nullopt;
-  if (word == "rope_local_base_freq") return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
+  const bool is_symmetric = word == "local_attention" || word == "sliding_window";  // the half reaches each way
+  if (is_symmetric) return sliding != nullptr ? number(2 * (*sliding->window - 1)) : std::nullopt;
+  if (word == "rope_local_base_freq" || word == "local_rope_theta")
+    return sliding != nullptr ? number(sliding->rope->theta) : std::nullopt;
   if (word == "sliding_window_pattern") return sliding != nullptr ? sliding_pattern(config) : std::nullopt;
+  if (word == "global_attn_every_n_layers") return dense_first_pattern(config);
   if (word == "full_attention_interval") return attention_interval(config);
   if (word == "softcap_or_zero") return number(config.head.softcap.value_or(0));
   if (word == "final_logit_softcapping") return config.head.softcap ? number(*config.head.softcap) : std::nullopt;
@@ -231,6 +248,16 @@ std::optional<double> value_of(const ModelConfig& config, std::string_view word)
 void normalize(const GgufArchitecture& architecture, ModelConfig& config) {
   fold_weight_offsets(config);
   set_file_form(architecture, config);
+  if (!config.has_head) {
+    config.head = {};
+    config.pooler.reset();
+  }
+  if (config.task) config.task->pad_id.reset();  // texts are read without padding
+  if (architecture.is_encoder) {
+    config.embedding.first_position = 0;  // rows of the table that no text reads are left out
+    config.embedding.uncounted_id.reset();
+    config.embedding.untrained_id.reset();  // of training
+  }
   if (config.altup) config.altup->coef_limit.reset();  // of training
   if (config.per_layer) config.per_layer->vocab_size = std::max(config.per_layer->vocab_size, config.vocab_size);
   for (BlockConfig& block : config.blocks) {
@@ -291,7 +318,10 @@ const GgufArchitecture& gguf_architecture_of(std::string_view family, std::strin
 
 std::optional<std::int64_t> leave_out_windows(const GgufArchitecture& architecture, ModelConfig& config) {
   const std::vector<GgufKey> keys = gguf_keys(architecture);
-  if (std::any_of(keys.begin(), keys.end(), [](const GgufKey& key) { return key.word == "window"; })) return {};
+  const auto is_of_windows = [](const GgufKey& key) {
+    return key.word == "window" || key.word == "sliding_window" || key.word == "local_attention";
+  };
+  if (std::any_of(keys.begin(), keys.end(), is_of_windows)) return {};
   std::optional<std::int64_t> smallest;
   for (BlockConfig& block : config.blocks) {
     AttentionConfig* const attention = find<AttentionConfig>(block);
@@ -375,6 +405,7 @@ GgufKeys gguf_config_keys(const GgufArchitecture& architecture, const ModelConfi
   }
   if (architecture.has_gate_cutoffs) keys.add(full(kGateCutoffs), gate_cutoffs(config));
   add_size("vocab_size", config.vocab_size);
+  if (is_bidirectional(config)) keys.add(full("attention.causal"), false);
   const std::optional<RopeConfig> rope = main_rope(config);
   if (!rope && architecture.may_lack_rope) keys.add(full(kRopeFinetuned), false);
   if (rope && architecture.chosen_by == kRopeFinetuned) keys.add(full(kRopeFinetuned), true);
@@ -436,6 +467,7 @@ void check_round_trip(const GgufArchitecture& architecture, const std::string& h
     }
   }
   ModelConfig read = read_gguf_config(architecture, metadata, tensors, {}).model;
+  if (!config.has_head) read.has_head = false;  // a tied head has no tensor
   normalize(architecture, config);
   normalize(architecture, read);
   for (std::size_t i = 0; i < config.n_layers() && i < read.n_layers(); ++i) {

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "checkpoint/formats.h"
 #include "checkpoint/gguf/architecture.h"
+#include "checkpoint/gguf/heads.h"
+#include "checkpoint/gguf/sentences.h"
 #include "checkpoint/gguf/types.h"
 #include "checkpoint/names.h"
 #include "tokenizer/read/gguf_vocab.h"
@@ -213,10 +215,17 @@ Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOp
   GgufConfig config = read_gguf_config(architecture, metadata, gguf.tensors, options);
   std::vector<UnreadTensors> unread =
       take_further_layers(gguf.tensors, config.model.blocks.size(), config.n_further_layers);
+  take_dense(architecture, metadata, gguf.tensors);
   reshape_tensors(gguf.tensors);
   add_numbers_of_layers(architecture, metadata, config.model.blocks.size(), gguf.tensors);
   gguf.tensors.allowed = options.allowed_tensors;
-  Checkpoint result = bind_tensors(gguf_family(architecture), std::move(config.model), std::move(gguf.tensors));
+  Family family = gguf_family(architecture);
+  if (config.model.task) {
+    const std::vector<TensorRule> of_head = gguf_head_tensors();
+    family.tensors.insert(family.tensors.end(), of_head.begin(), of_head.end());
+    family.unused.push_back("output");
+  }
+  Checkpoint result = bind_tensors(family, std::move(config.model), std::move(gguf.tensors));
   result.unread = std::move(unread);
   result.published_layout = config.published_layout;
   result.has_folded_factors = architecture.folds_factors;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "checkpoint/gguf/heads.h"
 #include "checkpoint/gguf/types.h"
 #include "checkpoint/names.h"
 #include "checkpoint/tensor_rules.h"
@@ -28,7 +29,10 @@ class Planner {
     model_.weighted = types.importance != nullptr;
     for_each_param(config_, checkpoint.model->params(),
                    [&](const Param& param, const std::string& name, const Shape&) { params_.emplace(name, &param); });
-    for (const TensorRule& rule : gguf_tensor_rules(architecture)) {
+    const std::vector<TensorRule> of_head = config_.task ? gguf_head_tensors() : std::vector<TensorRule>();
+    std::vector<TensorRule> rules = gguf_tensor_rules(architecture);
+    rules.insert(rules.end(), of_head.begin(), of_head.end());
+    for (const TensorRule& rule : rules) {
       const bool is_fused = rule.stored.ends_with(".attn_qkv") && rule.ours.size() > 1;
       const bool is_part =
           rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
@@ -45,6 +49,7 @@ class Planner {
     for (PlannedTensor& tensor : tensors) {
       if (tensor.is_matrix) choose_type(tensor);
     }
+    used_ += n_left_out();
     if (params_.size() != used_) throw Unsupported(where, "the model has parameters for which GGUF has no names");
   }
 
@@ -57,6 +62,18 @@ class Planner {
     return std::any_of(architecture.keys.begin(), architecture.keys.end(), [](const GgufKey& key) {
       return key.name == "attention.head_count_kv" && key.kind == GgufKey::Kind::layer_counts;
     });
+  }
+
+  /// Encoders' files have vectors and labels alone: no pooler, no head for masked words.
+  std::size_t n_left_out() const {
+    if (!architecture_.is_encoder) return 0;
+    const auto is_left_out = [&](const auto& param) {
+      const std::string& name = param.first;
+      const bool is_of_words =
+          name.starts_with("head.") || name.starts_with("unembed.") || name.starts_with("nsp_head.");
+      return name.starts_with("pooler.") || (is_of_words && !config_.task);
+    };
+    return static_cast<std::size_t>(std::count_if(params_.begin(), params_.end(), is_left_out));
   }
 
   void add(const TensorPlace& place) {
@@ -73,10 +90,14 @@ class Planner {
       if (it == params_.end()) return;  // this config has no such parameter
       const Param& param = *it->second;
       SourceRows part{&param, param.shape[0]};
+      if (place.stored == kPositionTable && architecture_.is_encoder) {  // from the position of the first token on
+        part.first = config_.embedding.first_position;
+        part.rows -= part.first;
+      }
       if (const NormConfig* const norm = norm_of_weight(norms_, name)) part.offset = norm->weight_offset;
       if (name.find(".attn.wq.") != name.npos || name.find(".attn.wk.") != name.npos) permute(place.layer, part);
       part.to_rates = name.ends_with(".a_log") && has_log_rates(place.layer);
-      shapes.push_back(param.shape);
+      shapes.push_back(param.shape.rank() == 2 ? Shape{part.rows, param.shape[1]} : param.shape);
       tensor.parts.push_back(part);
     }
     const std::size_t n_params = tensor.parts.size();
@@ -102,7 +123,8 @@ class Planner {
     const bool is_small = shape.is_vector || is_gate || tensor.name.ends_with(".ffn_gate_inp.weight") ||
                           tensor.name.ends_with(kRatesName) || is_convolution(tensor.name);
     tensor.multiplies = !is_convolution(tensor.name) && !tensor.name.ends_with(kRatesName);
-    tensor.is_matrix = !is_small && tensor.name != "position_embd.weight";
+    tensor.is_matrix =
+        !is_small && tensor.name != kPositionTable && tensor.name != kTypeTable && tensor.name != "cls.output.weight";
     if (place.stacks_experts) tensor.n_copies = static_cast<std::int64_t>(tensor.parts.size());
     if (is_own) used_ += n_params;
     if (tensor.name == kPerLayerTable) fill_table(tensor);

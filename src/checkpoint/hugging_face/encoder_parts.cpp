@@ -46,14 +46,16 @@ ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, A
   return model;
 }
 
-ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation, std::int64_t pad_id) {
+ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation, std::int64_t pad_id,
+                      bool may_have_alibi) {
   c.refuse("is_decoder");
   for (const char* key : {"attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout"}) c.ignore(key);
   for (const char* key : {"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
                           "pooler_size_per_head", "pooler_type"}) {
     c.ignore(key);  // of the first multilingual BERT; they have no effect
   }
-  c.expect(c.text_or("position_embedding_type", "absolute") == "absolute", "position_embedding_type", "absolute");
+  const std::string positions = c.text_or("position_embedding_type", "absolute");
+  c.expect(positions == "absolute" || (may_have_alibi && positions == "alibi"), "position_embedding_type", "absolute");
   const Activation own = read_activation(c, "hidden_act", "gelu");
   ModelConfig model = read_encoder(
       c,

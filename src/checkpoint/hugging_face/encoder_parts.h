@@ -16,9 +16,10 @@ struct EncoderKeys {
 /// Reads what all of them share: attention in both directions, biases, LayerNorm of the embedding and of the residual
 /// sums, learned positions, and a head with a transform, which is tied to the embedding.
 ModelConfig read_encoder(ConfigReader& c, const EncoderKeys& keys, double eps, Activation head_activation);
-/// Reads BERT's config. `head_activation`, if given, replaces hidden_act in the head.
+/// Reads BERT's config. `head_activation`, if given, replaces hidden_act in the head. If it `may_have_alibi`, the
+/// caller reads what position_embedding_type "alibi" changes.
 ModelConfig read_bert(ConfigReader& c, std::optional<Activation> head_activation = std::nullopt,
-                      std::int64_t pad_id = 0);
+                      std::int64_t pad_id = 0, bool may_have_alibi = false);
 /// The defaults of an encoder with RoPE instead of positions, and gated FFNs.
 struct RotaryEncoderKeys {
   double theta = 10000;

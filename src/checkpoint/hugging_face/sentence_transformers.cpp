@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "checkpoint/gguf/sentences.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "tokenizer/read/tokenizer_folder.h"
 #include "tokenizer/unicode.h"
@@ -269,6 +270,10 @@ SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* to
   config.max_tokens = context;
   if (tokenizer != nullptr) config.n_suffix = suffix_of(*tokenizer);
   std::error_code error;
+  if (is_gguf_file(path)) {
+    read_gguf_sentences(path, config);
+    if (config.has_modules) summarize(config);
+  }
   if (!fs::is_directory(path, error)) return config;
   const std::string folder = folder_of_modules(path);
   const SentenceFile file = read_sentence_file(folder);

@@ -43,6 +43,7 @@ struct SentenceConfig {
   std::optional<ScoreFunction> score{};          ///< Of a CrossEncoder, if the folder says it.
   std::optional<std::int64_t> dimensions{};      ///< Vectors are cut to so many elements.
   std::optional<std::int64_t> most_words{};      ///< Of a sparse vector; the largest.
+  std::string pair_template{};  ///< Of a decoder that reads {query} and {document} within a text; "": pairs are plain.
 
   /// Uses a prompt by name. Throws BadInput for an unknown name, with those that there are.
   void use_prompt(const std::string& name, std::string_view where);
@@ -60,10 +61,15 @@ struct SentenceConfig {
   bool is_sparse() const { return steps.source == TextSteps::Source::word_logits; }
 };
 
-/// The config of the model at `path`; the default unless it is a folder with a modules.json. The length is that of the
+/// The config of the model at `path`: of a folder, or a GGUF file's keys; else the default. The length is that of the
 /// folder, at most `context`, the model's. `tokenizer` may be null. Throws BadCheckpoint, and Unsupported for modules
 /// or options that are not supported.
 SentenceConfig read_sentence_config(const std::string& path, const Tokenizer* tokenizer, std::int64_t context);
+
+/// The ids of two texts in pair_template, in which special tokens count only where the template itself has them. Throws
+/// BadInput for more than `most`.
+std::vector<std::int32_t> templated_pair(const Tokenizer& tokenizer, const SentenceConfig& config,
+                                         const std::string& query, const std::string& document, std::int64_t most);
 
 /// The ids of a text, without those before the suffix that exceed most_tokens().
 std::vector<std::int32_t> truncated(std::vector<std::int32_t> ids, const SentenceConfig& config);

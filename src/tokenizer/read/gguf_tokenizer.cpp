@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tokenizer/post_processor.h"
+
 namespace vitrine {
 namespace {
 
@@ -43,6 +45,21 @@ std::vector<std::int32_t> GgufTokenizer::encode(std::string_view text, const Spe
   }
   if (apply && vocabulary_.add_eos) add_token(vocabulary_.eos.value(), Explanation::Token::From::policy, ids, recorder);
   return ids;
+}
+
+PairEncoding GgufTokenizer::encode_texts(std::string_view a, std::string_view b, SpecialTokens policy,
+                                         std::optional<std::int64_t> most) const {
+  using Kind = PairPart::Kind;
+  const GgufVocabulary& v = vocabulary_;
+  const bool separates = v.add_sep && v.sep;
+  if (!v.add_eos && !separates) return Tokenizer::encode_texts(a, b, policy, most);
+  std::vector<PairPart> parts = {{Kind::added}, {Kind::first}, {Kind::added}, {Kind::second}, {Kind::added}};
+  if (v.add_bos) parts[0].ids = {v.bos.value()};
+  if (v.add_eos) parts[2].ids = parts[4].ids = {v.eos.value()};
+  if (separates) parts[2].ids.push_back(*v.sep);
+  const bool adds = policy == SpecialTokens::apply;
+  const SpecialRule rule = adds ? SpecialTokens::written : policy;
+  return join_pair(parts, encode(a, rule, nullptr), encode(b, rule, nullptr), adds, most);
 }
 
 /// Splits the text at special tokens. Control and unknown tokens are recognized only where `rule` recognizes them,

@@ -41,6 +41,9 @@ class GgufTokenizer : public Tokenizer {
   };
   std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const final;
+  /// As llama-server joins a query and a document.
+  PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy,
+                            std::optional<std::int64_t> most) const final;
   std::vector<Fragment> split(std::string_view text, const SpecialRule& rule) const;
   void split_at(std::int32_t id, std::string_view text, const SpecialRule& rule,
                 std::vector<Fragment>& fragments) const;

@@ -11,7 +11,9 @@
 #include "base/mapped_file.h"
 #include "tokenizer/post_processor.h"
 #include "tokenizer/read/chat_templates.h"
+#include "tokenizer/read/gguf_document.h"
 #include "tokenizer/read/gguf_pre.h"
+#include "tokenizer/read/gguf_token_list.h"
 #include "tokenizer/read/gguf_vocab.h"
 #include "tokenizer/read/sentencepiece_model.h"
 #include "tokenizer/read/tokenizer_document.h"
@@ -24,37 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(std::string_view path, std::string_view what) {
-  throw Unsupported(path, "a tokenizer with {} cannot be written to GGUF", what);
-}
-
-VocabularyPiece padding(std::size_t id, float score) { return {fmt::format("[PAD{}]", id), score, PieceType::unused}; }
-
-/// Adds the lists of tokens, padded to `vocab_size`. Throws BadCheckpoint if there are more tokens.
-void add_tokens(std::vector<VocabularyPiece> tokens, bool with_scores, std::int64_t vocab_size, std::string_view path,
-                GgufKeys& keys) {
-  if (static_cast<std::int64_t>(tokens.size()) > vocab_size) {
-    throw BadCheckpoint(path, "expected at most {} tokens, the size of the model's vocabulary, got {}", vocab_size,
-                        tokens.size());
-  }
-  while (static_cast<std::int64_t>(tokens.size()) < vocab_size) tokens.push_back(padding(tokens.size(), -1000.0F));
-  std::vector<std::string> texts;
-  std::vector<float> scores;
-  std::vector<std::int32_t> types;
-  for (VocabularyPiece& token : tokens) {
-    texts.push_back(std::move(token.text));
-    scores.push_back(token.score);
-    types.push_back(static_cast<std::int32_t>(token.type));
-  }
-  keys.add("tokenizer.ggml.tokens", texts);
-  if (with_scores) keys.add("tokenizer.ggml.scores", scores);
-  keys.add("tokenizer.ggml.token_type", types);
-}
-
-void add_id(GgufKeys& keys, const char* key, std::optional<std::int32_t> id) {
-  if (id) keys.add(key, static_cast<std::uint32_t>(*id));
-}
-
 /// All tokenizer keys of another GGUF file, unchanged.
 GgufKeys copied_keys(const MappedFile& file, std::int64_t vocab_size) {
   const GgufMetadata metadata = GgufMetadata::parse(file.bytes(), file.path());
@@ -66,7 +37,7 @@ GgufKeys copied_keys(const MappedFile& file, std::int64_t vocab_size) {
   }
   GgufKeys keys;
   for (const auto& [key, value] : metadata.values()) {
-    if (!key.starts_with("tokenizer.")) continue;
+    if (!key.starts_with("tokenizer.") || key == kGgufTypeCount) continue;  // that is the model's
     if (value.type == GgufType::array && value.element == GgufType::array) {
       throw Unsupported(file.path(), "{}: nested arrays cannot be copied", key);
     }
@@ -77,18 +48,18 @@ GgufKeys copied_keys(const MappedFile& file, std::int64_t vocab_size) {
 
 GgufKeys sentencepiece_keys(const MappedFile& file, std::int64_t vocab_size) {
   const SentencePieceModel model = parse_sentencepiece_model(file.bytes(), file.path());
-  if (model.kind != SentencePieceModel::Kind::bpe) refuse(file.path(), "a unigram model");
-  if (model.whitespace_as_suffix) refuse(file.path(), "whitespace as a suffix");
-  if (!model.escape_whitespaces) refuse(file.path(), "whitespace that is not escaped");
-  if (model.remove_extra_whitespaces) refuse(file.path(), "removed whitespace");
-  if (!model.charsmap.empty()) refuse(file.path(), "a normalizer");
+  if (model.kind != SentencePieceModel::Kind::bpe) refuse_tokenizer(file.path(), "a unigram model");
+  if (model.whitespace_as_suffix) refuse_tokenizer(file.path(), "whitespace as a suffix");
+  if (!model.escape_whitespaces) refuse_tokenizer(file.path(), "whitespace that is not escaped");
+  if (model.remove_extra_whitespaces) refuse_tokenizer(file.path(), "removed whitespace");
+  if (!model.charsmap.empty()) refuse_tokenizer(file.path(), "a normalizer");
   GgufKeys keys;
   keys.add("tokenizer.ggml.model", "llama");
   keys.add("tokenizer.ggml.pre", "default");
-  add_tokens(model.pieces, true, vocab_size, file.path(), keys);
-  add_id(keys, "tokenizer.ggml.bos_token_id", model.bos);
-  add_id(keys, "tokenizer.ggml.eos_token_id", model.eos);
-  add_id(keys, "tokenizer.ggml.unknown_token_id", model.unk);
+  add_gguf_tokens(model.pieces, true, vocab_size, file.path(), keys);
+  add_gguf_id(keys, "tokenizer.ggml.bos_token_id", model.bos);
+  add_gguf_id(keys, "tokenizer.ggml.eos_token_id", model.eos);
+  add_gguf_id(keys, "tokenizer.ggml.unknown_token_id", model.unk);
   keys.add("tokenizer.ggml.add_bos_token", model.bos.has_value());
   keys.add("tokenizer.ggml.add_eos_token", false);
   keys.add("tokenizer.ggml.add_space_prefix", model.add_dummy_prefix);
@@ -125,13 +96,13 @@ void add_patterns(const Json& stage, std::string_view path, std::vector<std::str
     const Json& pattern = stage.at("pattern");
     const bool plain =
         pattern.contains("Regex") && stage.value("behavior", "") == "Isolated" && !is_true(stage, "invert");
-    if (!plain) refuse(path, "a Split other than an isolated regex");
+    if (!plain) refuse_tokenizer(path, "a Split other than an isolated regex");
     patterns.push_back(pattern.at("Regex").get<std::string>());
   } else if (type == "ByteLevel") {
-    if (is_true(stage, "add_prefix_space")) refuse(path, "add_prefix_space");
+    if (is_true(stage, "add_prefix_space")) refuse_tokenizer(path, "add_prefix_space");
     if (stage.value("use_regex", true)) patterns.emplace_back(gguf_pre_tokenizer("gpt-2", path).patterns.front());
   } else {
-    refuse(path, "the pre-tokenizer " + type);
+    refuse_tokenizer(path, "the pre-tokenizer " + type);
   }
 }
 
@@ -144,9 +115,9 @@ bool ends_in_byte_level(const Json& stage) {
 void check_model(const Source& source) {
   const Json& rest = source.document.rest;
   const Json& model = rest.at("model");
-  if (type_of(model) != "BPE") refuse(source.path, "the model " + type_of(model));
+  if (type_of(model) != "BPE") refuse_tokenizer(source.path, "the model " + type_of(model));
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (model.contains(key) && model[key].is_string() && model[key] != "") refuse(source.path, key);
+    if (model.contains(key) && model[key].is_string() && model[key] != "") refuse_tokenizer(source.path, key);
   }
 }
 
@@ -160,7 +131,7 @@ std::vector<VocabularyPiece> tokens_of(const Source& source, bool has_bytes, Str
   std::map<std::int32_t, VocabularyPiece> added;
   const bool marks_spaces = has_bytes && !document.rest.value("normalizer", Json()).is_null();
   for (const Json& token : document.rest.value("added_tokens", Json::array())) {
-    if (is_true(token, "single_word")) refuse(source.path, "added tokens that set single_word");
+    if (is_true(token, "single_word")) refuse_tokenizer(source.path, "added tokens that set single_word");
     const auto id = token.at("id").get<std::int32_t>();
     const std::string text = token.at("content").get<std::string>();
     const PieceType type = is_true(token, "special") ? PieceType::control : PieceType::user_defined;
@@ -180,7 +151,7 @@ std::vector<VocabularyPiece> tokens_of(const Source& source, bool has_bytes, Str
       const std::string text(document.pieces.piece(id));
       tokens.push_back({text, 0, has_bytes && byte_of_piece(text) ? PieceType::byte : PieceType::normal});
     } else {
-      tokens.push_back(padding(tokens.size(), 0));
+      tokens.push_back(padding_token(tokens.size(), 0));
     }
   }
   return tokens;
@@ -190,14 +161,14 @@ std::vector<VocabularyPiece> tokens_of(const Source& source, bool has_bytes, Str
 void add_special_ids(const Source& source, const GgufTokenizerNeeds& needs, GgufKeys& keys) {
   const PostProcessor around = parse_post_processor(source.document.rest.value("post_processor", Json()), source.path);
   if (around.before.size() > 1 || around.after.size() > 1)
-    refuse(source.path, "a template that adds more than BOS and EOS");
+    refuse_tokenizer(source.path, "a template that adds more than BOS and EOS");
   std::vector<std::int32_t> stops = needs.stop_ids;
   if (const auto eos = source.id_of(source.eos); stops.empty() && eos) stops.push_back(*eos);
   if (!around.after.empty()) {  // llama.cpp adds the first
     std::erase(stops, around.after.front());
     stops.insert(stops.begin(), around.after.front());
   }
-  add_id(keys, "tokenizer.ggml.bos_token_id", around.before.empty() ? needs.bos : around.before.front());
+  add_gguf_id(keys, "tokenizer.ggml.bos_token_id", around.before.empty() ? needs.bos : around.before.front());
   constexpr const char* kStopKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
   for (std::size_t i = 0; i < std::min(stops.size(), std::size(kStopKeys)); ++i)
@@ -205,6 +176,12 @@ void add_special_ids(const Source& source, const GgufTokenizerNeeds& needs, Gguf
   if (stops.size() > std::size(kStopKeys)) keys.add(kGgufStopIds, stops);
   keys.add("tokenizer.ggml.add_bos_token", !around.before.empty());
   keys.add("tokenizer.ggml.add_eos_token", !around.after.empty());
+  if (const auto separator = between_texts(around); separator && !separator->empty()) {
+    add_gguf_id(keys, kGgufSeparator, separator->front());
+    keys.add("tokenizer.ggml.add_sep_token", true);
+  } else if (!around.after.empty()) {
+    keys.add("tokenizer.ggml.add_sep_token", false);
+  }
 }
 
 void add_strips(const StrippingTokens& strips, GgufKeys& keys) {
@@ -224,18 +201,18 @@ std::vector<std::string> merges_of(const TokenizerDocument& document) {
 GgufKeys byte_level_keys(const Source& source, const GgufTokenizerNeeds& needs) {
   const TokenizerDocument& document = source.document;
   const std::string normalizer = type_of(document.rest.value("normalizer", Json()));
-  if (!normalizer.empty() && normalizer != "NFC") refuse(source.path, "the normalizer " + normalizer);
+  if (!normalizer.empty() && normalizer != "NFC") refuse_tokenizer(source.path, "the normalizer " + normalizer);
   std::vector<std::string> patterns;
   add_patterns(document.rest.at("pre_tokenizer"), source.path, patterns);
   const bool ignore_merges = is_true(document.rest.at("model"), "ignore_merges");
   const std::string_view pre = gguf_pre_name(patterns, ignore_merges);
-  if (pre.empty()) refuse(source.path, "a pre-tokenizer that has no name in GGUF");
+  if (pre.empty()) refuse_tokenizer(source.path, "a pre-tokenizer that has no name in GGUF");
 
   GgufKeys keys;
   keys.add("tokenizer.ggml.model", "gpt2");
   keys.add("tokenizer.ggml.pre", pre);
   StrippingTokens strips;
-  add_tokens(tokens_of(source, false, strips), false, needs.vocab_size, source.path, keys);
+  add_gguf_tokens(tokens_of(source, false, strips), false, needs.vocab_size, source.path, keys);
   keys.add("tokenizer.ggml.merges", merges_of(document));
   add_special_ids(source, needs, keys);
   add_strips(strips, keys);
@@ -263,7 +240,7 @@ std::string prefix_of(const Source& source) {
     } else if (type_of(step) == "Replace" && pattern.value("Regex", "") == "\\A" + space) {
       doubles = step.value("content", "") == space + space;
     } else {
-      refuse(source.path, "the normalizer " + type_of(step));
+      refuse_tokenizer(source.path, "the normalizer " + type_of(step));
     }
   }
   for (const Json& step : list_of(source.document.rest.value("pre_tokenizer", Json()), "pretokenizers")) {
@@ -272,11 +249,11 @@ std::string prefix_of(const Source& source) {
     }
     const bool plain =
         type_of(step) == "Metaspace" && step.value("replacement", "") == space && !step.value("split", true);
-    if (!plain || prefix == "prepend") refuse(source.path, "the pre-tokenizer " + type_of(step));
+    if (!plain || prefix == "prepend") refuse_tokenizer(source.path, "the pre-tokenizer " + type_of(step));
     marks_spaces = true;
     prefix = step.value("prepend_scheme", "always");
   }
-  if (!marks_spaces) refuse(source.path, "spaces that are no pieces");
+  if (!marks_spaces) refuse_tokenizer(source.path, "spaces that are no pieces");
   return doubles && prefix == "always" ? "prepend" : prefix;
 }
 
@@ -285,7 +262,7 @@ std::string prefix_of(const Source& source) {
 GgufKeys byte_fallback_keys(const Source& source, const GgufTokenizerNeeds& needs) {
   const TokenizerDocument& document = source.document;
   const std::string prefix = prefix_of(source);
-  if (is_true(document.rest.at("model"), "ignore_merges")) refuse(source.path, "ignore_merges");
+  if (is_true(document.rest.at("model"), "ignore_merges")) refuse_tokenizer(source.path, "ignore_merges");
   StrippingTokens strips;
   std::vector<VocabularyPiece> tokens = tokens_of(source, true, strips);
   float rank = 0;
@@ -296,13 +273,13 @@ GgufKeys byte_fallback_keys(const Source& source, const GgufTokenizerNeeds& need
     ++rank;
   });
   GgufKeys keys;
-  if (needs.keeps_merges && prefix != "never") refuse(source.path, "a space before the text");
+  if (needs.keeps_merges && prefix != "never") refuse_tokenizer(source.path, "a space before the text");
   keys.add("tokenizer.ggml.model", needs.keeps_merges ? "gemma4" : "llama");
   if (!needs.keeps_merges) keys.add("tokenizer.ggml.pre", "default");
-  add_tokens(std::move(tokens), true, needs.vocab_size, source.path, keys);
+  add_gguf_tokens(std::move(tokens), true, needs.vocab_size, source.path, keys);
   if (needs.keeps_merges) keys.add("tokenizer.ggml.merges", merges_of(document));
   add_special_ids(source, needs, keys);
-  add_id(keys, "tokenizer.ggml.unknown_token_id", source.id_of(source.unk));
+  add_gguf_id(keys, "tokenizer.ggml.unknown_token_id", source.id_of(source.unk));
   keys.add("tokenizer.ggml.add_space_prefix", prefix != "never");
   if (prefix == "first" || prefix == "always") keys.add(kGgufPrependScheme, prefix);
   add_strips(strips, keys);
@@ -311,8 +288,16 @@ GgufKeys byte_fallback_keys(const Source& source, const GgufTokenizerNeeds& need
 
 GgufKeys document_keys(const TokenizerDocument& document, const std::string& path, const GgufTokenizerNeeds& needs,
                        const TokenizerFolder* folder) {
-  if (document.cleans_up) refuse(path, "clean_up_tokenization_spaces");
   const Json& model = document.rest.at("model");
+  if (type_of(model) == "WordPiece" || type_of(model) == "Unigram") {
+    NamedDocument named{document, path, {}};
+    if (document.splits_special) refuse_tokenizer(path, "split_special_tokens");
+    if (folder != nullptr) {
+      for (const auto& [name, token] : folder->named) named.named.emplace(name, token_text(token, path));
+    }
+    return type_of(model) == "WordPiece" ? wordpiece_keys(named, needs) : unigram_keys(named, needs);
+  }
+  if (document.cleans_up) refuse_tokenizer(path, "clean_up_tokenization_spaces");
   Source source = {document, path, "<unk>", ""};
   if (model.contains("unk_token") && model["unk_token"].is_string()) source.unk = model["unk_token"].get<std::string>();
   if (folder != nullptr) {
@@ -322,9 +307,10 @@ GgufKeys document_keys(const TokenizerDocument& document, const std::string& pat
     }
   }
   check_model(source);
-  if (document.splits_special) refuse(path, "split_special_tokens");
+  if (document.splits_special) refuse_tokenizer(path, "split_special_tokens");
   if (is_true(model, "byte_fallback")) return byte_fallback_keys(source, needs);
-  if (!ends_in_byte_level(document.rest.value("pre_tokenizer", Json()))) refuse(path, "pieces that are not byte-level");
+  if (!ends_in_byte_level(document.rest.value("pre_tokenizer", Json())))
+    refuse_tokenizer(path, "pieces that are not byte-level");
   return byte_level_keys(source, needs);
 }
 

@@ -18,14 +18,15 @@ struct GgufTokenizerNeeds {
   /// A BPE with byte tokens is written with its merges (kind "gemma4"), not with scores (kind "llama"): the kind that
   /// llama.cpp expects of the model's architecture.
   bool keeps_merges = false;
+  std::int64_t n_types = 0;  ///< Of the model's tokens (segments).
 };
 
 /// The keys of the tokenizer at `path`, and of the chat templates if it is a folder. `path` is a file, or a folder with
 /// a tokenizer.model or, otherwise, a tokenizer.json. Pads the tokenizer with unused tokens to the size of the model's
-/// vocabulary. Supports SentencePiece BPE, GGUF files, and byte-level BPE of a tokenizer.json whose pre-tokenizer has a
-/// name in GGUF; the normalizer NFC is omitted, as in llama.cpp's conversion, because llama.cpp has no normalizers.
-/// Throws Unsupported for other tokenizers, BadInput if there is none, BadCheckpoint if it is malformed or larger than
-/// the model's vocabulary.
+/// vocabulary. Supports SentencePiece BPE, GGUF files, WordPiece and Unigram (gguf_document.h), and byte-level BPE of a
+/// tokenizer.json whose pre-tokenizer has a name in GGUF; the normalizer NFC is omitted, as in llama.cpp's conversion,
+/// because llama.cpp has no normalizers. Throws Unsupported for other tokenizers, BadInput if there is none,
+/// BadCheckpoint if it is malformed or larger than the model's vocabulary.
 GgufKeys gguf_tokenizer_keys(const std::string& path, const GgufTokenizerNeeds& needs);
 
 /// The keys of a file without a tokenizer: the chat templates at `path`, if it has any.

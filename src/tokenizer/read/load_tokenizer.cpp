@@ -34,7 +34,7 @@ bool is_tiktoken(std::string_view text) {
 }
 
 /// Files of ranks in Mistral's and in Kimi's folders.
-constexpr const char *kTekken = "tekken.json", *kRanks = "tiktoken.model";
+constexpr const char *kTekkenFile = "tekken.json", *kRanksFile = "tiktoken.model";
 
 constexpr std::string_view kJsonSpace = " \t\r\n";
 
@@ -109,7 +109,7 @@ std::unique_ptr<const Tokenizer> load_file(const std::string& path, const Tokeni
   }
   if (text.starts_with("GGUF")) return make_gguf_tokenizer(GgufMetadata::parse(file->bytes(), path));
   if (is_tiktoken(text)) return parse_tiktoken(text, options.pattern, path);
-  if (path.ends_with(kTekken)) return make_json_tokenizer(parse_tekken(text, path), path);
+  if (path.ends_with(kTekkenFile)) return make_json_tokenizer(parse_tekken(text, path), path);
   if (is_json(text)) {
     return is_vocab_json(text) ? load_pair(path, sibling(path, "vocab.json", "merges.txt"))
                                : parse_tokenizer_json(text, path, options.source_lang);
@@ -144,8 +144,8 @@ std::unique_ptr<const Tokenizer> load_folder(const std::string& path, const Toke
     return load_marian_tokenizer(path);
   }
   const TokenizerFolder folder = read_tokenizer_folder(path);
-  if (folder.vocabulary.empty() && has(kTekken)) return load_file(file(kTekken), options);
-  if (folder.vocabulary.empty() && has(kRanks)) return load_ranks(folder, file(kRanks), options);
+  if (folder.vocabulary.empty() && has(kTekkenFile)) return load_file(file(kTekkenFile), options);
+  if (folder.vocabulary.empty() && has(kRanksFile)) return load_ranks(folder, file(kRanksFile), options);
   if (folder.class_name == "M2M100Tokenizer" && has("sentencepiece.bpe.model") && has("vocab.json")) {
     return load_m2m100_tokenizer(path, options.source_lang);
   }

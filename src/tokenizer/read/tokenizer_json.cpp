@@ -145,25 +145,6 @@ std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, const Spe
   return ids;
 }
 
-namespace {
-
-/// Shortens two texts to `most` ids together: first the longer one, then both to one half. Returns whether it did.
-/// Source: the tokenizers library, truncate_encodings, LongestFirst.
-bool shorten(std::vector<std::int32_t>& a, std::vector<std::int32_t>& b, std::size_t most) {
-  if (a.size() + b.size() <= most) return false;
-  std::vector<std::int32_t>&shorter = a.size() > b.size() ? b : a, &longer = a.size() > b.size() ? a : b;
-  std::size_t n = shorter.size(), n_longer = n > most ? n : std::max(n, most - n);
-  if (n + n_longer > most) {
-    n = most / 2;
-    n_longer = n + most % 2;
-  }
-  shorter.resize(std::min(n, shorter.size()));
-  longer.resize(std::min(n_longer, longer.size()));
-  return true;
-}
-
-}  // namespace
-
 PairEncoding JsonTokenizer::encode_texts(std::string_view a, std::string_view b, SpecialTokens policy,
                                          std::optional<std::int64_t> most) const {
   if (!parts_.post_processor.pair) return Tokenizer::encode_texts(a, b, policy, most);
@@ -177,23 +158,8 @@ PairEncoding JsonTokenizer::encode_texts(std::string_view a, std::string_view b,
     return ids;
   };
   std::vector<std::int32_t> first = encode_one(a), second = encode_one(b);
-  const bool adds = policy == SpecialTokens::apply;
-  PairEncoding result;
-  if (most) {
-    std::int64_t room = *most;
-    for (const PairPart& part : *parts_.post_processor.pair) room -= adds ? std::ssize(part.ids) : 0;
-    if (room < 2)
-      throw BadInput("tokenizer", "expected room for a token of each text, got {} tokens for a pair", *most);
-    result.is_cut = shorten(first, second, static_cast<std::size_t>(room));
-  }
-  for (const PairPart& part : *parts_.post_processor.pair) {
-    const std::vector<std::int32_t>& ids = part.kind == PairPart::Kind::first    ? first
-                                           : part.kind == PairPart::Kind::second ? second
-                                                                                 : part.ids;
-    if (part.kind != PairPart::Kind::added || adds) result.ids.insert(result.ids.end(), ids.begin(), ids.end());
-    result.types.resize(result.ids.size(), part.type);
-  }
-  return result;
+  return join_pair(*parts_.post_processor.pair, std::move(first), std::move(second), policy == SpecialTokens::apply,
+                   most);
 }
 
 /// Appends the ids of a text without those of a template.
