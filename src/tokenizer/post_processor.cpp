@@ -109,6 +109,13 @@ PostProcessor around_texts(std::int32_t cls, std::int32_t sep, bool is_bert) {
   return {{cls}, {sep}, std::move(pair)};
 }
 
+/// Of ByteLevel and RobertaProcessing.
+std::vector<bool> trims_of(const JsonFields& fields) {
+  std::vector<bool> trims;
+  if (fields.boolean("trim_offsets", true)) trims.push_back(fields.boolean("add_prefix_space", true));
+  return trims;
+}
+
 }  // namespace
 
 PostProcessor parse_post_processor(const Json& json, std::string_view where) {
@@ -117,12 +124,14 @@ PostProcessor parse_post_processor(const Json& json, std::string_view where) {
   const std::string type = fields.string("type");
   if (type == "ByteLevel") {
     fields.allow({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    return {};
+    return {{}, {}, std::nullopt, trims_of(fields)};
   }
   if (type == "TemplateProcessing") return parse_template(fields, where);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     fields.allow({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
-    return around_texts(pair_id(fields, "cls"), pair_id(fields, "sep"), type == "BertProcessing");
+    PostProcessor result = around_texts(pair_id(fields, "cls"), pair_id(fields, "sep"), type == "BertProcessing");
+    if (type == "RobertaProcessing") result.trims = trims_of(fields);
+    return result;
   }
   if (type != "Sequence") throw Unsupported(where, "the post-processor \"{}\" is not supported", type);
   fields.allow({"type", "processors"});
@@ -132,6 +141,7 @@ PostProcessor parse_post_processor(const Json& json, std::string_view where) {
     PostProcessor outer = parse_post_processor(part, where);
     const bool is_template = outer.pair || !outer.before.empty() || !outer.after.empty();
     if (is_template) result.pair = ++n_templates == 1 ? std::move(outer.pair) : std::nullopt;
+    result.trims.insert(result.trims.end(), outer.trims.begin(), outer.trims.end());
     result.before.insert(result.before.begin(), outer.before.begin(), outer.before.end());
     result.after.insert(result.after.end(), outer.after.begin(), outer.after.end());
   }

@@ -1,7 +1,8 @@
 // The post-processors of tokenizer.json, which add ids before and after those of a text, and between those of a pair of
 // texts.
 //
-// Source: Hugging Face's `tokenizers`, src/processors. ByteLevel only trims offsets, which vitrine does not compute.
+// Source: Hugging Face's `tokenizers`, src/processors. ByteLevel adds none, but takes the spaces of tokens out of their
+// places.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,9 @@ struct PostProcessor {
   std::vector<std::int32_t> before;
   std::vector<std::int32_t> after;
   std::optional<std::vector<PairPart>> pair = std::nullopt;  ///< Has each text once.
+  /// For each processor that takes the spaces at the ends of tokens out of their places: whether the tokenizer has put
+  /// a space before the text.
+  std::vector<bool> trims = {};
 };
 
 /// Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type.
