@@ -1,7 +1,8 @@
-// attribute --class and --document: the same numbers by every way to them.
+// attribute --class and --document, and pages of models with labels: the same numbers by every way to them.
 #include <cmath>
 
 #include "cli/head_models.h"
+#include "cli/look_page.h"
 
 namespace vitrine::test {
 namespace {
@@ -81,6 +82,46 @@ TEST_F(AttributeLabel, OtherRequestsAreRefused) {
   expect_usage_error({"attribute", folder, "a"}, {"--token"});
   expect_usage_error({"attribute", folder, "a", "--class", "LABEL_0", "--ablate"}, {"--ablate"});
   expect_usage_error({"attribute", golden("gpt2"), "--ids", "5", "--token", "#3", "--method", "ig"}, {"--method"});
+}
+
+TEST_F(AttributeLabel, ThePageHasTheNumbersOfTheCommands) {
+  const std::string folder = model("distilbert_classes");
+  const WrittenPage page = look({folder, "q r", "--pair", "a b c"});
+  EXPECT_EQ(page.index["label"]["name"], "LABEL_0");
+  EXPECT_EQ(page.index["label"]["texts"], Json({-1, 0, 0, -1, 1, 1, 1, -1}));
+  EXPECT_EQ(values_of<float>(page, "label.output"),
+            json_of({"classify", folder, "q r", "--pair", "a b c"})["logits"].get<std::vector<float>>());
+  const Json parts = json_of({"attribute", folder, "q r", "--pair", "a b c", "--class", "LABEL_0"});
+  const Json components =
+      json_of({"attribute", folder, "q r", "--pair", "a b c", "--class", "LABEL_0", "--by", "component"});
+  const auto shares = values_of<double>(page, "attribution.component");
+  ASSERT_EQ(shares.size(), components["terms"].size());
+  for (std::size_t i = 0; i < shares.size(); ++i) EXPECT_EQ(shares[i], components["terms"][i]["value"].get<double>());
+  const auto heads = values_of<double>(page, "attribution.head");
+  ASSERT_EQ(heads.size(), 6U);
+  for (const Json& term : parts["terms"]) {
+    if (term["name"] == "blocks.1.attn.head.2") {
+      EXPECT_EQ(heads[5], term["value"].get<double>());
+    }
+  }
+  const Json words = json_of({"attribute", folder, "q r", "--pair", "a b c", "--class", "LABEL_0", "--method", "ig"});
+  EXPECT_EQ(values_of<double>(page, "attribution.token"), words["tokens"].get<std::vector<double>>());
+
+  const auto pattern = values_of<float>(page, "blocks.1.attn.hook_pattern");
+  double sum = 0;
+  for (const std::size_t t : {1U, 2U}) {
+    for (const std::size_t s : {4U, 5U, 6U}) sum += static_cast<double>(pattern[2 * 64 + 8 * t + s]);
+  }
+  EXPECT_NEAR(values_of<double>(page, "heads.to_second")[5], sum / 2, 1e-6);
+  EXPECT_TRUE(std::isnan(values_of<double>(look({folder, "q r"}), "heads.to_first")[0]));
+}
+
+TEST_F(AttributeLabel, PagesOfOtherModelsAreRefused) {
+  const std::string out = folder_ / "page.html";
+  expect_error({"look", model("bert_tags"), "a b", "--out", out}, {"classifier"});
+  expect_error({"look", model("bert_classes"), "a b", "--set", "hook_embed=0", "--out", out}, {"--set"});
+  expect_error({"look", model("bert_classes"), "a b", "--class", "x", "--out", out}, {"--class", "LABEL_0"});
+  expect_error({"look", golden("gpt2"), "--ids", "5", "--class", "x", "--out", out}, {"labels"});
 }
 
 }  // namespace
