@@ -60,6 +60,8 @@ if grep -q 'sentiment/' "$source/$page"; then
   for name in sentiment/bert_classes reranker/distilbert_classes; do
     cp -r "$source/tests/goldens/heads/${name#*/}" "${name%/*}" && echo "$words" >"${name%/*}/tokenizer.json" || exit 1
   done
+  ln -s "$source/tests/goldens/spans/word_piece_tags" ner
+  ln -s "$source/tests/goldens/spans/word_piece_answers" squad
 fi
 
 if grep -q 't5/' "$source/$page"; then

@@ -2,9 +2,10 @@
 //
 // Every number that a page shows equals that of trace and predict; nothing is requested, printed or executed; there is no
 // finding of axe and no sideways scrolling; keys and links work.
+import { execFileSync } from "node:child_process";
 import { readFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { browser, check, drawAll, finish, folder, json, open, run } from "./test_browser.mjs";
+import { browser, check, drawAll, finish, folder, json, open, run, vitrine } from "./test_browser.mjs";
 
 const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
@@ -310,6 +311,31 @@ for (const n of [512, 128]) {
     const what = all ? "with all figures drawn" : "as opened";
     checks(ms <= Math.max(...pages), `${n} tokens, ${what}: ${key} takes ${ms.toFixed(0)} ms, opening ${Math.max(...pages).toFixed(0)}`);
     console.log(`  ${what}, the slowest key, ${key}, takes ${ms.toFixed(0)} ms`);
+    await close();
+  }
+}
+
+// The page of a classifier: its own figures, with the numbers of the commands.
+{
+  const args = ["../tests/goldens/heads/bert_classes", "--ids", "1,5,9,7,3,2"], name = "a classifier", file = join(folder, "page.html");
+  json("look", ...args, "--out", file);
+  for (const [width, scheme] of [[1280, "light"], [400, "dark"]]) {
+    const { page, events, close } = await open(file, { width, scheme });
+    await drawAll(page);
+    const marks = await page.evaluate(wrongMarks);
+    check(marks.n > 60 && marks.wrong.length === 0, `${name}: of ${marks.n} marks wrong: ${marks.wrong.slice(0, 5).join("; ")}`);
+    const drawn = await page.evaluate(() => [...document.querySelectorAll("figure[data-drawn]")].map((f) => f.id));
+    check(["label", "words", "attribution", "attention-maps"].every((id) => drawn.includes(id)), `${name}: drawn are ${drawn}`);
+    check(await page.evaluate(() => document.querySelector("#joining").hasAttribute("data-absent")), `${name}: one text is joined with none`);
+    const label = await page.evaluate(() => document.querySelector("#words").dataset.command);
+    const found = JSON.parse(execFileSync("bash", ["-c", label.replace(/^vitrine/, vitrine)], { encoding: "utf8" }));
+    const tokens = await page.evaluate(() => window.vitrine.values("attribution.token").then((v) => Array.from(v.data)));
+    check(equal(tokens, found.tokens), `${name}: the words are not those of ${label}`);
+    check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: sideways scrolling at ${width}`);
+    await page.evaluate(axe);
+    const violations = await page.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)}`)));
+    check(violations.length === 0, `${name}: axe at ${width}: ${violations.join("\n    ")}`);
+    check(events.length === 0, `${name}: ${events.slice(0, 3).join("; ")}`);
     await close();
   }
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const vitrine = process.argv[2] ?? "../build/vitrine";
+export const vitrine = process.argv[2] ?? "../build/vitrine";
 export const folder = mkdtempSync(join(tmpdir(), "vitrine-page-"));
 let passed = 0, failed = 0;
 

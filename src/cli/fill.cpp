@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "cli/token_word.h"
 #include "generate/score.h"
 
 namespace vitrine::cli {
@@ -17,17 +18,6 @@ struct FillOptions : Options {
   std::optional<std::int32_t> mask_id;
 };
 
-/// The id of the vocabulary's mask token, as BERT or RoBERTa spell it.
-std::int32_t find_mask(const Session& session) {
-  if (session.tokenizer == nullptr) throw BadInput("--mask-id", "expected the id of the mask token with --ids");
-  for (const std::string_view mask : {"[MASK]", "<mask>"}) {
-    for (std::int32_t id = 0; id < session.tokenizer->vocab_size(); ++id) {
-      if (session.tokenizer->piece(id) == mask) return id;
-    }
-  }
-  throw BadInput("--mask-id", "the vocabulary has neither [MASK] nor <mask>: name the id of the mask token");
-}
-
 void run_fill(const FillOptions& o) {
   Session session = open_session(o);
   set_types(o, session);
@@ -35,7 +25,7 @@ void run_fill(const FillOptions& o) {
   const bool is_pair = o.pair || !o.types.empty();
   const bool shows_next = is_pair && config.pooler && config.pooler->next_sentence;
   double is_next = 0;
-  const std::int32_t mask = o.mask_id ? *o.mask_id : find_mask(session);
+  const std::int32_t mask = o.mask_id ? *o.mask_id : mask_token(session, "--mask-id");
   Json masks = Json::array();
   std::string text;
   predict_masked(

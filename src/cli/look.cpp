@@ -3,14 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "cli/commands.h"
+#include "cli/label_text.h"
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
+#include "generate/classify.h"
 #include "generate/make_request.h"
 #include "inspect/attribution.h"
 #include "inspect/layout.h"
@@ -27,7 +31,7 @@ struct LookCommand : Options {
   std::string out, max_size = "16M";
   std::optional<std::int64_t> position;
   std::vector<std::string> words, cells, writes;
-  std::optional<std::string> analogy, corrupted, run;
+  std::optional<std::string> analogy, corrupted, run, label;
   bool ceilings = false;
 };
 
@@ -143,6 +147,36 @@ LookOptions options_of(const LookCommand& o, const Session& session) {
   return options;
 }
 
+/// The label whose output the page explains: --class, else the one with the largest output.
+LookLabel label_of(const LookCommand& o, const Session& session, const LabelText& text, std::int64_t position) {
+  const TaskHead& head = *session.checkpoint.model->config().task;
+  LookLabel label;
+  label.texts = text.tokens.texts;
+  label.types = text.tokens.types;
+  label.choice.position = position;
+  label.path.baseline = baseline_of({}, session);
+  label.path.keeps = text.kept();
+  if (o.label) {
+    label.choice.label = label_number(head, *o.label, "--class");
+  } else {
+    const std::vector<std::vector<std::int32_t>> ids = {text.tokens.ids}, types = {text.tokens.types};
+    read_outputs(session.context(o), {ids, types}, 1, [&](std::size_t, const Tensor& all) {
+      const Tensor row = all.row_range(head.pool == TaskHead::Pool::none ? position : 0, 1);
+      label.choice.label = static_cast<std::size_t>(std::max_element(row.data, row.data + row.count()) - row.data);
+    });
+  }
+  const std::string& name = head.labels[label.choice.label];
+  std::string given = o.has_ids() ? fmt::format("--ids {}", fmt::join(o.ids, ",")) : shell_quoted(text.texts.front());
+  if (text.texts.size() > 1) given += " --pair " + shell_quoted(text.texts[1]);
+  label.about = {{"name", name},
+                 {"text", given},
+                 {"class", shell_quoted(name)},
+                 {"texts", label.texts},
+                 {"baseline", label.path.baseline},
+                 {"steps", label.path.steps}};
+  return label;
+}
+
 void print_plan(const LookPlan& plan) {
   Table table({{"part"}, {"at most", Table::Align::right}, {""}});
   for (const LookPart& part : plan.parts) {
@@ -152,10 +186,23 @@ void print_plan(const LookPlan& plan) {
   print(table.text());
 }
 
-void run_look(const LookCommand& o) {
-  const Session session = open_session(o);
+void run_look(const LookCommand& given) {
+  LookCommand o = given;
+  read_text_once(o);
+  Session session = open_session(o);
   const Model& model = *session.checkpoint.model;
-  const LookOptions options = options_of(o, session);
+  std::optional<LabelText> text;
+  if (model.config().task) {
+    text = label_text(o, session, o.pair);
+    session.ids = text->tokens.ids;
+  } else if (o.pair || o.label) {
+    throw Unsupported("look", "--pair and --class are of a model with labels");
+  }
+  LookOptions options = options_of(o, session);
+  if (text) {
+    const std::int64_t last = std::ssize(session.ids) - 1;
+    options.label = label_of(o, session, *text, options.position.value_or(last));
+  }
   LookSubject subject{session.context(o), 4, {}, about_json(o, session)};
   subject.bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
@@ -212,6 +259,9 @@ void add_look(Command& program) {
   command.add_option("--corrupted", o->corrupted,
                      "Another text with as many tokens: shows which values of TEXT restore its prediction in it");
   command.add_option("--run", o->run, "A folder of train: shows the text at each of its checkpoints");
+  add_optional(command, "--class", o->label,
+               "The label that the page explains (default: the one with the largest output)");
+  add_pair(command, *o);
   command.add_flag("--ceilings", o->ceilings,
                    "Measure the limits of this machine, as bench does, and show the ops next to them");
   command.add_option("--max-size", o->max_size, "The largest size of the file, such as 900K or 16M")

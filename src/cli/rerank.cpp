@@ -102,15 +102,7 @@ std::pair<std::string, std::vector<std::string>> request_in(const std::string& l
 std::vector<std::string> documents_of(const RerankOptions& o) {
   if (o.file.empty()) return o.documents;
   if (!o.documents.empty()) throw UsageError("--documents", "give DOCUMENT or --documents, not both");
-  std::vector<std::string> documents;
-  if (o.file != "-") {
-    const auto file = MappedFile::open(o.file);
-    for (const std::string_view line : lines_of(*file)) documents.emplace_back(line);
-    return documents;
-  }
-  TextReader reader("-", false);
-  for (auto lines = reader.next(1); !lines.empty(); lines = reader.next(1)) documents.push_back(lines.front());
-  return documents;
+  return read_documents(o.file);
 }
 
 void run_rerank(const RerankOptions& o) {

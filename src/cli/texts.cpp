@@ -61,6 +61,18 @@ std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pai
   return lines;
 }
 
+std::vector<std::string> read_documents(const std::string& path) {
+  std::vector<std::string> documents;
+  if (path != "-") {
+    const auto file = MappedFile::open(path);
+    for (const std::string_view line : lines_of(*file)) documents.emplace_back(line);
+    return documents;
+  }
+  TextReader reader("-", false);
+  for (auto lines = reader.next(1); !lines.empty(); lines = reader.next(1)) documents.push_back(lines.front());
+  return documents;
+}
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;

@@ -34,6 +34,9 @@ std::vector<std::string_view> lines_of(const MappedFile& file);
 std::pair<std::vector<std::string_view>, std::vector<std::string_view>> line_pairs(const MappedFile& first,
                                                                                    const MappedFile& second);
 
+/// The lines of a file or, of `-`, of stdin.
+std::vector<std::string> read_documents(const std::string& path);
+
 /// The text with spaces for line breaks: a line for a line.
 std::string one_line(std::string text);
 

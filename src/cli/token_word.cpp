@@ -25,6 +25,16 @@ std::int32_t token_of(const Session& session, const std::string& word) {
   throw BadInput(word, "expected a word that is one token, got {}{}", pieces, hint);
 }
 
+std::int32_t mask_token(const Session& session, const char* where) {
+  if (session.tokenizer == nullptr) throw BadInput(where, "expected the id of the mask token with --ids");
+  for (const std::string_view mask : {"[MASK]", "<mask>"}) {
+    for (std::int32_t id = 0; id < session.tokenizer->vocab_size(); ++id) {
+      if (session.tokenizer->piece(id) == mask) return id;
+    }
+  }
+  throw BadInput(where, "the vocabulary has neither [MASK] nor <mask>: name the id of the mask token");
+}
+
 std::vector<std::int32_t> tokens_of(const Session& session, const std::vector<std::string>& words) {
   std::vector<std::int32_t> ids;
   for (const std::string& word : words) ids.push_back(token_of(session, word));

@@ -16,6 +16,9 @@ bool is_id(const std::string& word);
 std::int32_t token_of(const Session& session, const std::string& word);
 std::vector<std::int32_t> tokens_of(const Session& session, const std::vector<std::string>& words);
 
+/// The vocabulary's mask token, as BERT or RoBERTa spell it. Throws BadInput if there is none.
+std::int32_t mask_token(const Session& session, const char* where);
+
 /// The terms of words such as `king`, `-`, `man`, `+`, `woman`; without signs they are added. Throws a usage error that
 /// names `where` for a sign without a word.
 std::vector<EmbeddingTerm> terms_of(const Session& session, const std::vector<std::string>& words,

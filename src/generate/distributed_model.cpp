@@ -41,6 +41,13 @@ void check_splits(Ranks& ranks, const Model& model) {
     if (!c.layers.empty() || (c.encoder && !c.encoder->layers.empty())) {
       throw Unsupported("--split", "expected a model with a residual stream, not one of recurrent or dense layers");
     }
+    const auto shares = [](const BlockConfig& block) { return block.same_as.has_value(); };
+    const auto any_shares = [&](const StackConfig& stack) {
+      return std::any_of(stack.blocks.begin(), stack.blocks.end(), shares);
+    };
+    if (any_shares(c) || (c.encoder && any_shares(*c.encoder))) {
+      throw Unsupported("--split", "expected layers with parameters of their own, not layers that share them");
+    }
   });
 }
 

@@ -49,9 +49,13 @@ void add_cost_values(const LookSubject& subject, const Recording& r, LookData& d
     data.add(kCostsBlock, "ceilings.per_s", limits);
     data.label({"FLOPs", "bytes read"});
   }
+  add_parameter_values(*r.facts.config, data);
+}
+
+void add_parameter_values(const ModelConfig& config, LookData& data) {
   std::vector<double> counts;
   std::vector<std::string> params;
-  for (const ParameterRow& row : parameter_table(*r.facts.config)) {
+  for (const ParameterRow& row : parameter_table(config)) {
     params.push_back(row.name + " " + to_string(row.shape) + (row.in_block ? " × " + std::to_string(row.layers) : ""));
     counts.push_back(static_cast<double>(row.total()));
   }

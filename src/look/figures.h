@@ -70,6 +70,10 @@ void add_state_values(const GenerateContext& context, const Recording& r, std::s
                       LookData& data);
 /// attribution.*, for the most likely token after the followed position. Throws Unsupported as attribute() does.
 void add_attribution_values(const GenerateContext& context, const Recording& r, LookData& data);
+/// attribution.head, from terms by head; NaN where a layer has fewer heads.
+void add_head_attribution(const Recording& r, std::span<const AttributionTerm> terms, LookData& data);
+/// label.*, attribution.* of a label, heads.to_second and heads.to_first.
+void add_label_values(const GenerateContext& context, const Recording& r, const LookLabel& label, LookData& data);
 /// patch.*, for the most likely token after the text, with values of the text in the run of `corrupted`.
 void add_patch_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> corrupted,
                       LookData& data);
@@ -77,6 +81,8 @@ void add_patch_values(const GenerateContext& context, const Recording& r, std::s
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data);
 /// account.*, time.*, parameters.*, and with the limits of this machine ceilings.* and roofline.*
 void add_cost_values(const LookSubject& subject, const Recording& r, LookData& data);
+/// parameters.*
+void add_parameter_values(const ModelConfig& config, LookData& data);
 /// difference.*, between a run and a changed one.
 void add_difference_values(const Recording& before, const Recording& after, LookData& data);
 /// Throws BadInput for a checkpoint whose vocabulary, layers or heads are not those of the model.

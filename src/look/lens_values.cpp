@@ -113,20 +113,8 @@ void add_attribution_values(const GenerateContext& context, const Recording& r, 
   data.add("attribution", "attribution.component", values);
   data.label(names);
 
-  const std::int64_t most = max_heads(*r.facts.config);
-  const auto n_layers = static_cast<std::int64_t>(r.facts.config->n_layers());
-  std::vector<double> heads(static_cast<std::size_t>(n_layers * most), kNoValue);
   options.by_head = true;
-  const std::vector<AttributionTerm> terms = attribute(context, tokens, options, row_at).terms;
-  for (std::int64_t l = 0; l < n_layers; ++l) {
-    for (std::int64_t h = 0; h < most; ++h) {
-      const std::string name = in_block(l, "attn.head." + std::to_string(h));
-      const auto term =
-          std::find_if(terms.begin(), terms.end(), [&](const AttributionTerm& t) { return t.name == name; });
-      if (term != terms.end()) heads[static_cast<std::size_t>(l * most + h)] = term->value;
-    }
-  }
-  data.add("attribution", "attribution.head", {n_layers, most}, heads);
+  add_head_attribution(r, attribute(context, tokens, options, row_at).terms, data);
 }
 
 void add_patch_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> corrupted,

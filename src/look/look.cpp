@@ -241,6 +241,51 @@ void check_names(const ModelConfig& config, const LookOptions& o) {
   for (const std::string& name : o.cells) cell_named(shapes, name);
 }
 
+/// What the page says about the text and the model.
+Json about_text(const LookSubject& subject, const LookOptions& o, const LookPlan& plan, const Recording& r) {
+  Json layers = Json::array();
+  for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) layers.push_back(layer_json(*r.facts.config, l));
+  Json about = subject.about;
+  about.update({{"ids", o.ids},
+                {"analogy", analogy_json(o.embedding.analogy)},
+                {"run", subject.run ? Json(subject.run->folder) : Json()},
+                {"position", r.position},
+                {"predicted", o.label ? Json::array() : Json(predicted_in(r))},
+                {"label", o.label ? o.label->about : Json()},
+                {"vocab_size", r.facts.config->vocab_size},
+                {"d_model", r.facts.config->d_model},
+                {"max_seq_len", r.facts.config->max_seq_len},
+                {"mlp", mlp_json(r)},
+                {"seed", o.seed},
+                {"has_adapter", !subject.context.modifiers.empty()},
+                {"contains", plan_json(plan, true)},
+                {"left_out", plan_json(plan, false)},
+                {"layers", std::move(layers)}});
+  add_sampling(o.sampling, about);
+  return about;
+}
+
+/// The page of a model with labels: of a classifier, or of a query and a document.
+Look look_at_label(const LookSubject& subject, const LookOptions& o, const LookPlan& plan) {
+  const auto n = static_cast<std::int64_t>(o.ids.size());
+  const Recording r = record(subject.context, Tokens(o.ids, o.label->types), o.position.value_or(n - 1), kLookTop);
+  Look look;
+  add_label_values(subject.context, r, *o.label, look.data);
+  add_head_values(subject.context, r, look.data);
+  add_rope_values(r, look.data);
+  add_sites(r, plan, look.data);
+  add_maps(r, plan.part(LookPart::Kind::maps)->exact, look.maps);
+  add_parameter_values(*r.facts.config, look.data);
+  look.about = about_text(subject, o, plan, r);
+  look.about["after"] = Json();
+  std::vector<std::int32_t> named = o.ids;
+  named.push_back(o.label->path.baseline);
+  look.about["pieces"] = pieces_of(subject, r, named);
+  look.about["cells"] = Json::array();
+  look.about["formulas"] = Json::array();
+  return look;
+}
+
 }  // namespace
 
 bool is_map(const std::string& site) {
@@ -255,8 +300,13 @@ bool is_drawn_row(const ModelConfig& config, const std::string& site) {
 
 void check_look(const LookSubject& subject, const LookOptions& options) {
   const ModelConfig& config = subject.context.model->config();
-  if (config.encoder || is_bidirectional(config) || !config.has_head) {
-    throw Unsupported("look", "expected a model that predicts the next token");
+  const bool predicts = !config.encoder && !is_bidirectional(config) && config.has_head;
+  const bool classifies = config.task && config.task->task == TaskHead::Task::classify;
+  if (options.label ? !classifies : config.task || !predicts) {
+    throw Unsupported("look", "expected a model that predicts the next token, or a classifier");
+  }
+  if (options.label && (options.change.exists() || !options.cells.empty() || subject.run)) {
+    throw Unsupported("look", "a page of labels has no --set, --corrupted, --cell and --run");
   }
   if (config.altup) throw Unsupported("look", "the page shows one residual stream, the model has several (AltUp)");
   stream_states(config, true);
@@ -282,6 +332,7 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
 
 Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& plan) {
   check_look(subject, o);
+  if (o.label) return look_at_label(subject, o, plan);
   const auto n = static_cast<std::int64_t>(o.ids.size());
   Recording r = record(subject.context, o.ids, o.position.value_or(n - 1), kLookTop);
   Look look;
@@ -294,29 +345,12 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   }
   Json after = add_change(subject, o, plan, r, look);
 
-  Json layers = Json::array();
-  for (std::size_t l = 0; l < r.facts.config->n_layers(); ++l) layers.push_back(layer_json(*r.facts.config, l));
   Json pieces = pieces_of(subject, r, o.ids);
   add_named(subject, look.data, pieces);
   for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = piece_of(subject, term.id);
-  look.about = subject.about;
-  look.about.update({{"ids", o.ids},
-                     {"analogy", analogy_json(o.embedding.analogy)},
-                     {"run", subject.run ? Json(subject.run->folder) : Json()},
-                     {"position", r.position},
-                     {"predicted", predicted_in(r)},
-                     {"vocab_size", r.facts.config->vocab_size},
-                     {"d_model", r.facts.config->d_model},
-                     {"max_seq_len", r.facts.config->max_seq_len},
-                     {"mlp", mlp_json(r)},
-                     {"seed", o.seed},
-                     {"has_adapter", !subject.context.modifiers.empty()},
-                     {"contains", plan_json(plan, true)},
-                     {"left_out", plan_json(plan, false)}});
-  add_sampling(o.sampling, look.about);
+  look.about = about_text(subject, o, plan, r);
   look.about["after"] = std::move(after);
   look.about["pieces"] = std::move(pieces);
-  look.about["layers"] = std::move(layers);
   look.about["cells"] = std::move(spelled["cells"]);
   look.about["formulas"] = std::move(spelled["formulas"]);
   return look;

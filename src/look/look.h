@@ -19,6 +19,7 @@
 #include "generate/context.h"
 #include "generate/sampler.h"
 #include "inspect/embedding.h"
+#include "inspect/label_attribution.h"
 #include "inspect/recorder.h"
 #include "look/data.h"
 
@@ -38,12 +39,22 @@ struct LookChange {
   bool exists() const { return !corrupted.empty() || !writes.empty(); }
 };
 
+/// What a page of a model with labels shows.
+struct LookLabel {
+  LabelChoice choice;
+  PathOptions path;
+  std::vector<std::int8_t> texts;   ///< Of each token: the text that it is from, 0 or 1; -1: neither.
+  std::vector<std::int32_t> types;  ///< Of each token; empty: none.
+  Json about;                       ///< Passed on to the page.
+};
+
 struct LookOptions {
   std::vector<std::int32_t> ids;
   std::optional<std::int64_t> position;  ///< The followed one; absent: the last.
   LookWords embedding;
   LookChange change;
-  std::vector<std::string> cells;  ///< `SITE[index]`: values to spell, in addition to those of the plan.
+  std::optional<LookLabel> label{};  ///< Of a model with labels.
+  std::vector<std::string> cells;    ///< `SITE[index]`: values to spell, in addition to those of the plan.
   SamplingConfig sampling;
   std::uint64_t seed = 0;
   std::int64_t max_bytes = std::int64_t{16} << 20;

@@ -136,7 +136,7 @@ const LookPart* LookPlan::part(LookPart::Kind kind) const {
 LookPlan plan_look(const LookSubject& subject, const LookOptions& options) {
   const ModelConfig& config = subject.context.model->config();
   const std::int64_t n_checkpoints = subject.run ? static_cast<std::int64_t>(subject.run->steps.size()) : 0;
-  const bool spells = subject.context.modifiers.empty();
+  const bool spells = subject.context.modifiers.empty() && !options.label;
   const auto n_tokens = static_cast<std::int64_t>(options.ids.size());
   const ElementCounts n = count_elements(config, n_tokens);
   const std::int64_t runs = options.change.exists() ? 2 : 1;

@@ -17,8 +17,9 @@ std::string in_block(std::int64_t layer, std::string_view name) {
   return "blocks." + std::to_string(layer) + "." + std::string(name);
 }
 
-Recording record(const GenerateContext& base, std::span<const std::int32_t> ids, std::int64_t position, int n_top,
+Recording record(const GenerateContext& base, const Tokens& tokens, std::int64_t position, int n_top,
                  std::span<const SiteWrite> writes) {
+  const std::span<const std::int32_t> ids = tokens.ids;
   Recording r;
   r.position = position;
   r.facts.config = &base.model->config();
@@ -32,13 +33,18 @@ Recording record(const GenerateContext& base, std::span<const std::int32_t> ids,
                       log.see(id, value);
                     });
   Arena arena;
-  const Tokens tokens{ids};
   Pass pass = text_pass(base, arena, tokens);
   pass.taps = &recorder;
   pass.ledger = &ledger;
-  pass.logits = {LogitRequest::Rows::range, 0, r.n_tokens(), {}};
+  const bool has_labels = r.facts.config->task.has_value();
+  if (has_labels) {
+    pass.receive_outputs = [](const Tensor&) {};
+  } else {
+    pass.logits = {LogitRequest::Rows::range, 0, r.n_tokens(), {}};
+  }
   base.model->forward(pass, tokens);
   recorder.check_writes_met();
+  if (has_labels) return r;
 
   r.top.resize(ids.size());
   r.logprob.assign(ids.size(), kNoValue);

@@ -38,9 +38,9 @@ struct Recording {
   std::span<const float> logits() const { return row("hook_logits", position); }
 };
 
-/// `n_top` predictions after every prefix, of a run with these changes of values. Throws as text_pass() and Recorder
-/// do.
-Recording record(const GenerateContext& context, std::span<const std::int32_t> ids, std::int64_t position, int n_top,
+/// `n_top` predictions after every prefix, unless the model has labels, of a run with these changes of values. Throws
+/// as text_pass() and Recorder do.
+Recording record(const GenerateContext& context, const Tokens& tokens, std::int64_t position, int n_top,
                  std::span<const SiteWrite> writes = {});
 
 /// `blocks.3.` + name

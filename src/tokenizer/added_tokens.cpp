@@ -129,7 +129,7 @@ void AddedTokens::split(const PrefixTrie& trie, std::string_view all, const Spec
     if (found.lstrip) begin = std::max(space_at_end(all.substr(0, begin), std::min(begin, done)), done);
     if (found.rstrip) end += space_at_start(all.substr(end));
     if (done < begin) text(all.substr(done, begin - done));
-    token(found.id);
+    token(found.id, all.substr(begin, end - begin));
     done = end;
   });
   if (done < all.size()) text(all.substr(done));

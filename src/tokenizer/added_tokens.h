@@ -44,9 +44,10 @@ class AddedTokens {
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, bool splits_special = false);
 
   using Text = FunctionRef<void(std::string_view)>;
-  using Token = FunctionRef<void(std::int32_t)>;
-  /// Calls `token` for each added token of `raw`, a text before normalization, and `text` for the parts between them.
-  /// Special tokens that `rule` does not recognize are text; other added tokens are always found.
+  using Token = FunctionRef<void(std::int32_t id, std::string_view match)>;
+  /// Calls `token` for each added token of `raw`, a text before normalization, with the part that it is, and `text` for
+  /// the parts between them. Special tokens that `rule` does not recognize are text; other added tokens are always
+  /// found.
   void split_raw(std::string_view raw, const SpecialRule& rule, Text text, Token token) const {
     split(raw_, raw, rule, text, token);
   }

@@ -16,11 +16,38 @@
 namespace vitrine {
 namespace {
 
+using Changes = std::vector<CharacterChange>;
+
+/// The changes of a text whose parts are normalized one by one: the characters of a part replace those of the old one
+/// in their order, what is left of the new ones is inserted.
+class PartChanges {
+ public:
+  void add(std::string_view from, std::string_view to) {
+    std::ptrdiff_t left = 0;
+    for_each_character(from, [&](std::uint32_t, std::string_view) { ++left; });
+    for_each_character(to, [&](std::uint32_t, std::string_view character) {
+      changes_.push_back({character.size(), left > 0 ? 0 : 1});
+      left -= left > 0 ? 1 : 0;
+    });
+    // As in `tokenizers`, what is removed before the first character is not counted.
+    if (left > 0 && !changes_.empty()) changes_.back().change -= left;
+  }
+  const Changes& changes() const { return changes_; }
+
+ private:
+  Changes changes_;
+};
+
+using EachPart = std::function<std::size_t(std::string_view)>;  // bytes of the first part
+
 /// Applies a function.
 class Function final : public Normalizer {
  public:
   using Apply = std::function<std::string(std::string, std::size_t most)>;
-  Function(std::string name, Apply function) : name_(std::move(name)), function_(std::move(function)) {}
+  /// The places of the result.
+  using Align = std::function<TextPlaces(std::string_view text, std::string_view result, std::span<const TextPlace>)>;
+  Function(std::string name, Apply function, Align align)
+      : name_(std::move(name)), function_(std::move(function)), align_(std::move(align)) {}
   std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const override {
     if (recorder == nullptr) return checked_size(function_(std::move(text), most), most);
     std::string result = checked_size(function_(text, most), most);
@@ -28,9 +55,17 @@ class Function final : public Normalizer {
     return result;
   }
 
+  std::string align(const std::string& text, std::size_t most, TextPlaces& places) const override {
+    std::string result = checked_size(function_(text, most), most);
+    places = align_(text, result, places);
+    if (places.size() != result.size()) throw InternalError("tokenizer", "{}: places of other bytes", name_);
+    return result;
+  }
+
  private:
   std::string name_;
   Apply function_;
+  Align align_;
 };
 
 class Sequence final : public Normalizer {
@@ -39,6 +74,11 @@ class Sequence final : public Normalizer {
   std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const override {
     for (const auto& part : parts_) text = part->apply(std::move(text), most, recorder);
     return text;
+  }
+  std::string align(const std::string& text, std::size_t most, TextPlaces& places) const override {
+    std::string result = text;
+    for (const auto& part : parts_) result = part->align(result, most, places);
+    return result;
   }
 
  private:
@@ -111,7 +151,7 @@ std::string bert(std::string_view text, const BertOptions& o) {
 
 /// Applies SentencePiece's character map as `tokenizers` does (normalizers/precompiled.rs): a grapheme cluster of less
 /// than 6 bytes is replaced as a whole if one of its prefixes has a rule; otherwise each character is replaced.
-std::string apply_charsmap(const Charsmap& map, std::string_view text) {
+std::string apply_charsmap(const Charsmap& map, std::string_view text, PartChanges* changes = nullptr) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -120,20 +160,57 @@ std::string apply_charsmap(const Charsmap& map, std::string_view text) {
     const auto replace = [&](std::string_view part) {
       const Charsmap::Match match = map.shortest(part);
       if (match.length != 0) out += match.replacement;
+      if (match.length != 0 && changes != nullptr) changes->add(part, match.replacement);
       return match.length != 0;
     };
     if (grapheme.size() < 6 && replace(grapheme)) continue;
     for_each_character(grapheme, [&](std::uint32_t, std::string_view character) {
-      if (!replace(character)) out += character;
+      if (replace(character)) return;
+      out += character;
+      if (changes != nullptr) changes->add(character, character);
     });
   }
   return out;
 }
 
-std::unique_ptr<const Normalizer> make(std::string_view name, std::function<std::string(std::string)> function) {
-  return std::make_unique<Function>(std::string(name), [function = std::move(function)](std::string text, std::size_t) {
-    return function(std::move(text));
-  });
+std::size_t one_character(std::string_view text) { return length_by_lead(text[0]); }
+
+/// The alignment of a function that gives the same for the parts of a text as for the whole: each byte has the place of
+/// the character of its part that is as far from the part's first character or, of the last ones, from its last.
+Function::Align by_part(std::function<std::string(std::string)> function, EachPart each_part) {
+  return [function, each_part](std::string_view text, std::string_view result, std::span<const TextPlace> places) {
+    TextPlaces all;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::string_view part = text.substr(at, each_part(text.substr(at)));
+      TextPlaces from;  // of each character
+      for_each_character(part, [&](std::uint32_t, std::string_view character) {
+        from.push_back(places[static_cast<std::size_t>(character.data() - text.data())]);
+      });
+      const std::string made = function(std::string(part));
+      const auto n =
+          static_cast<std::size_t>(std::count_if(made.begin(), made.end(), [](char c) { return !is_continuation(c); }));
+      std::size_t i = 0;
+      for_each_character(made, [&](std::uint32_t, std::string_view character) {
+        const std::size_t last = from.size() - 1, shift = n < from.size() ? from.size() - n : 0;
+        all.insert(all.end(), character.size(), from[i == 0 ? 0 : std::min(i + shift, last)]);
+        ++i;
+      });
+      at += part.size();
+    }
+    all.resize(result.size(), joined(places));  // marks that the whole text orders across parts
+    return all;
+  };
+}
+
+std::unique_ptr<const Normalizer> make(std::string_view name, const std::function<std::string(std::string)>& function,
+                                       Function::Align align) {
+  const auto apply = [function](std::string text, std::size_t) { return function(std::move(text)); };
+  return std::make_unique<Function>(std::string(name), apply, std::move(align));
+}
+
+std::unique_ptr<const Normalizer> make(std::string_view name, const std::function<std::string(std::string)>& function,
+                                       const EachPart& each_part = one_character) {
+  return make(name, function, by_part(function, each_part));
 }
 
 std::unique_ptr<const Normalizer> parse_sequence(const JsonFields& fields, std::string_view where) {
@@ -160,7 +237,24 @@ std::unique_ptr<const Normalizer> parse_replace(const JsonFields& fields, std::s
   const auto replace = [pattern, content = fields.string("content")](const std::string& text, std::size_t most) {
     return replaced(text, *pattern, content, most);
   };
-  return std::make_unique<Function>("Replace", replace);
+  // What is put in has the place of the last byte that was taken out.
+  const auto align = [pattern, content = fields.string("content")](std::string_view text, std::string_view,
+                                                                   std::span<const TextPlace> places) {
+    TextPlaces all;
+    std::size_t copied = 0;
+    const auto copy_to = [&](std::size_t end) {
+      all.insert(all.end(), places.begin() + static_cast<std::ptrdiff_t>(copied),
+                 places.begin() + static_cast<std::ptrdiff_t>(end));
+    };
+    for_each_match(*pattern, text, [&](Regex::Match m) {
+      copy_to(m.begin);
+      all.insert(all.end(), content.size(), m.end == 0 ? TextPlace() : places[m.end - 1]);
+      copied = m.end;
+    });
+    copy_to(text.size());
+    return all;
+  };
+  return std::make_unique<Function>("Replace", replace, align);
 }
 
 std::unique_ptr<const Normalizer> parse_form(std::string_view type) {
@@ -168,7 +262,8 @@ std::unique_ptr<const Normalizer> parse_form(std::string_view type) {
                     : type == "NFD"  ? NormalForm::nfd
                     : type == "NFKC" ? NormalForm::nfkc
                                      : NormalForm::nfkd;
-  return make(type, [form](const std::string& text) { return normalized(text, form); });
+  return make(
+      type, [form](const std::string& text) { return normalized(text, form); }, grapheme_length);
 }
 
 }  // namespace
@@ -182,13 +277,25 @@ std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string
   if (type == "Replace") return parse_replace(fields, where);
   if (type == "Prepend") {
     fields.allow({"type", "prepend"});
-    return make(type,
-                [prefix = fields.string("prepend")](std::string text) { return text.empty() ? text : prefix + text; });
+    const std::string prefix = fields.string("prepend");
+    const auto align = [](std::string_view text, std::string_view result, std::span<const TextPlace> places) {
+      TextPlaces all(result.size() - text.size(), text.empty() ? TextPlace() : places.front());
+      all.insert(all.end(), places.begin(), places.end());
+      return all;
+    };
+    return make(
+        type, [prefix](std::string text) { return text.empty() ? text : prefix + text; }, align);
   }
   if (type == "Strip") {
     fields.allow({"type", "strip_left", "strip_right"});
     const bool left = fields.boolean("strip_left"), right = fields.boolean("strip_right");
-    return make(type, [left, right](std::string text) { return strip(std::move(text), left, right); });
+    const auto align = [left](std::string_view text, std::string_view result, std::span<const TextPlace> places) {
+      const std::size_t first = strip(std::string(text), left, false).size();
+      const std::span<const TextPlace> kept = places.subspan(text.size() - first, result.size());
+      return TextPlaces(kept.begin(), kept.end());
+    };
+    return make(
+        type, [left, right](std::string text) { return strip(std::move(text), left, right); }, align);
   }
   if (type == "Precompiled") {
     fields.allow({"type", "precompiled_charsmap"});
@@ -197,7 +304,13 @@ std::unique_ptr<const Normalizer> parse_normalizer(const Json& json, std::string
     const auto blob = decode_base64(digits);
     if (!blob || digits.size() % 4 == 1) throw BadCheckpoint(where, "precompiled_charsmap is not valid base64");
     auto map = std::make_shared<const Charsmap>(Charsmap::parse(blob->bytes, where));
-    return make(type, [map](const std::string& text) { return apply_charsmap(*map, text); });
+    const auto align = [map](std::string_view text, std::string_view, std::span<const TextPlace> places) {
+      PartChanges changes;
+      apply_charsmap(*map, text, &changes);
+      return changed(text, places, changes.changes());
+    };
+    return make(
+        type, [map](const std::string& text) { return apply_charsmap(*map, text); }, align);
   }
   fields.allow({"type"});
   if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") return parse_form(type);

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "tokenizer/explanation.h"
+#include "tokenizer/places.h"
 
 namespace vitrine {
 
@@ -25,6 +26,13 @@ class Normalizer {
     const std::size_t most = (std::size_t{64} << 10) + 32 * text.size();
     return apply(std::move(text), most, recorder);
   }
+
+  /// The same for a text whose bytes have `places`, which become those of the result.
+  std::string operator()(const std::string& text, TextPlaces& places) const {
+    return align(text, (std::size_t{64} << 10) + 32 * text.size(), places);
+  }
+
+  virtual std::string align(const std::string& text, std::size_t most, TextPlaces& places) const = 0;
 
   /// The same, but throws OutOfCapacity if a result exceeds `most` bytes.
   virtual std::string apply(std::string text, std::size_t most, EncodingRecorder* recorder) const = 0;

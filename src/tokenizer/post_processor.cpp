@@ -109,22 +109,25 @@ PostProcessor around_texts(std::int32_t cls, std::int32_t sep, bool is_bert) {
   return {{cls}, {sep}, std::move(pair)};
 }
 
-/// Shortens two texts to `most` ids together: first the longer one, then both to one half. Returns whether it did.
-/// Source: the tokenizers library, truncate_encodings, LongestFirst.
-bool shorten(std::vector<std::int32_t>& a, std::vector<std::int32_t>& b, std::size_t most) {
-  if (a.size() + b.size() <= most) return false;
-  std::vector<std::int32_t>&shorter = a.size() > b.size() ? b : a, &longer = a.size() > b.size() ? a : b;
-  std::size_t n = shorter.size(), n_longer = n > most ? n : std::max(n, most - n);
+/// Of ByteLevel and RobertaProcessing.
+std::vector<bool> trims_of(const JsonFields& fields) {
+  std::vector<bool> trims;
+  if (fields.boolean("trim_offsets", true)) trims.push_back(fields.boolean("add_prefix_space", true));
+  return trims;
+}
+
+}  // namespace
+
+std::pair<std::size_t, std::size_t> longest_first(std::size_t a, std::size_t b, std::size_t most) {
+  if (a + b <= most) return {a, b};
+  std::size_t n = std::min(a, b), n_longer = n > most ? n : std::max(n, most - n);
   if (n + n_longer > most) {
     n = most / 2;
     n_longer = n + most % 2;
   }
-  shorter.resize(std::min(n, shorter.size()));
-  longer.resize(std::min(n_longer, longer.size()));
-  return true;
+  const std::size_t first = a > b ? n_longer : n, second = a > b ? n : n_longer;
+  return {std::min(first, a), std::min(second, b)};
 }
-
-}  // namespace
 
 PairEncoding join_pair(const std::vector<PairPart>& parts, std::vector<std::int32_t> first,
                        std::vector<std::int32_t> second, bool adds, std::optional<std::int64_t> most) {
@@ -135,7 +138,10 @@ PairEncoding join_pair(const std::vector<PairPart>& parts, std::vector<std::int3
     if (room < 2) {
       throw BadInput("tokenizer", "expected room for a token of each text, got {} tokens for a pair", *most);
     }
-    result.is_cut = shorten(first, second, static_cast<std::size_t>(room));
+    const auto [n_first, n_second] = longest_first(first.size(), second.size(), static_cast<std::size_t>(room));
+    result.is_cut = n_first < first.size() || n_second < second.size();
+    first.resize(n_first);
+    second.resize(n_second);
   }
   for (const PairPart& part : parts) {
     const std::vector<std::int32_t>& ids = part.kind == PairPart::Kind::first    ? first
@@ -153,12 +159,14 @@ PostProcessor parse_post_processor(const Json& json, std::string_view where) {
   const std::string type = fields.string("type");
   if (type == "ByteLevel") {
     fields.allow({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    return {};
+    return {{}, {}, std::nullopt, trims_of(fields)};
   }
   if (type == "TemplateProcessing") return parse_template(fields, where);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     fields.allow({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
-    return around_texts(pair_id(fields, "cls"), pair_id(fields, "sep"), type == "BertProcessing");
+    PostProcessor result = around_texts(pair_id(fields, "cls"), pair_id(fields, "sep"), type == "BertProcessing");
+    if (type == "RobertaProcessing") result.trims = trims_of(fields);
+    return result;
   }
   if (type != "Sequence") throw Unsupported(where, "the post-processor \"{}\" is not supported", type);
   fields.allow({"type", "processors"});
@@ -168,6 +176,7 @@ PostProcessor parse_post_processor(const Json& json, std::string_view where) {
     PostProcessor outer = parse_post_processor(part, where);
     const bool is_template = outer.pair || !outer.before.empty() || !outer.after.empty();
     if (is_template) result.pair = ++n_templates == 1 ? std::move(outer.pair) : std::nullopt;
+    result.trims.insert(result.trims.end(), outer.trims.begin(), outer.trims.end());
     result.before.insert(result.before.begin(), outer.before.begin(), outer.before.end());
     result.after.insert(result.after.end(), outer.after.begin(), outer.after.end());
   }

@@ -1,12 +1,14 @@
 // The post-processors of tokenizer.json, which add ids before and after those of a text, and between those of a pair of
 // texts.
 //
-// Source: Hugging Face's `tokenizers`, src/processors. ByteLevel only trims offsets, which vitrine does not compute.
+// Source: Hugging Face's `tokenizers`, src/processors. ByteLevel adds none, but takes the spaces of tokens out of their
+// places.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -26,10 +28,17 @@ struct PostProcessor {
   std::vector<std::int32_t> before;
   std::vector<std::int32_t> after;
   std::optional<std::vector<PairPart>> pair = std::nullopt;  ///< Has each text once.
+  /// For each processor that takes the spaces at the ends of tokens out of their places: whether the tokenizer has put
+  /// a space before the text.
+  std::vector<bool> trims = {};
 };
 
 /// Throws BadCheckpoint if `json` is malformed, Unsupported for an unknown type.
 PostProcessor parse_post_processor(const Json& json, std::string_view where);
+
+/// What is left of `a` and `b` ids of two texts that must have at most `most` together: first the longer text loses its
+/// last ones, then both, to one half. Source: the tokenizers library, truncate_encodings, LongestFirst.
+std::pair<std::size_t, std::size_t> longest_first(std::size_t a, std::size_t b, std::size_t most);
 
 /// Puts two texts into the template of a pair, without its ids unless `adds`. With `most`, at most so many ids: see
 /// Tokenizer::encode_pair(). Throws BadInput if `most` leaves no room for a token of each text.

@@ -101,6 +101,15 @@ class ByteLevel final : public PreTokenizer {
       spell(text);
     }
   }
+  std::optional<TextPlaces> places_of_words(std::string_view text, bool,
+                                            std::span<const TextPlace> places) const override {
+    TextPlaces all;
+    if (add_prefix_space_ && !text.starts_with(' '))
+      all.resize(byte_level(" ").size(), joined(places.first(text.empty() ? 0 : 1)));
+    for (std::size_t i = 0; i < text.size(); ++i)
+      all.insert(all.end(), byte_level(text.substr(i, 1)).size(), places[i]);
+    return all;
+  }
   bool is_byte_level() const override { return true; }
 
  private:
@@ -114,20 +123,31 @@ class MetaspacePreTokenizer final : public PreTokenizer {
   explicit MetaspacePreTokenizer(Metaspace metaspace) : metaspace_(std::move(metaspace)) {}
 
   void operator()(std::string_view text, bool at_start, Word word) const override {
-    const bool may_prepend =
-        metaspace_.scheme == Metaspace::Scheme::always || (metaspace_.scheme == Metaspace::Scheme::first && at_start);
     std::string marked;
     marked.reserve(text.size() + text.size() / 2);
-    if (may_prepend && !text.starts_with(' ') && !text.starts_with(metaspace_.replacement)) {
-      marked = metaspace_.replacement;
-    }
+    if (prepends(text, at_start)) marked = metaspace_.replacement;
     append_with_spaces_as(metaspace_.replacement, text, marked);
     const auto piece = [&](std::string_view w) { word(w, at_start && w.data() == marked.data()); };
     if (!metaspace_.split) return piece(marked);
     split_(marked, piece);
   }
+  std::optional<TextPlaces> places_of_words(std::string_view text, bool at_start,
+                                            std::span<const TextPlace> places) const override {
+    TextPlaces all;
+    if (prepends(text, at_start)) all.resize(metaspace_.replacement.size(), joined(places.first(text.empty() ? 0 : 1)));
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      all.insert(all.end(), text[i] == ' ' ? metaspace_.replacement.size() : 1, places[i]);
+    }
+    return all;
+  }
 
  private:
+  bool prepends(std::string_view text, bool at_start) const {
+    const bool may =
+        metaspace_.scheme == Metaspace::Scheme::always || (metaspace_.scheme == Metaspace::Scheme::first && at_start);
+    return may && !text.starts_with(' ') && !text.starts_with(metaspace_.replacement);
+  }
+
   Metaspace metaspace_;
   Split split_{metaspace_.replacement, SplitBehavior::merged_with_next, false};
 };
@@ -225,6 +245,19 @@ void PreTokenizers::run(std::size_t stage, std::string_view text, bool at_start,
   (*parts_[stage])(text, at_start, [&](std::string_view w, bool start) {
     if (recorder != nullptr) recorder->pre_token(stage, w);
     run(stage + 1, w, start, word, recorder);
+  });
+}
+
+void PreTokenizers::run_with_places(std::size_t stage, std::string_view text, bool at_start,
+                                    std::span<const TextPlace> places, PlacedWord word) const {
+  if (stage == parts_.size()) return word(text, places);
+  const std::optional<TextPlaces> own = parts_[stage]->places_of_words(text, at_start, places);
+  std::size_t next = 0;  // in `own`
+  (*parts_[stage])(text, at_start, [&](std::string_view w, bool start) {
+    const std::size_t begin = own ? next : static_cast<std::size_t>(w.data() - text.data());
+    next += w.size();
+    run_with_places(stage + 1, w, start, (own ? std::span<const TextPlace>(*own) : places).subspan(begin, w.size()),
+                    word);
   });
 }
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 
 #include "base/json.h"
 #include "tokenizer/explanation.h"
+#include "tokenizer/places.h"
 #include "tokenizer/split.h"
 
 namespace vitrine {
@@ -24,6 +27,12 @@ class PreTokenizer {
 
   virtual ~PreTokenizer() = default;
   virtual void operator()(std::string_view text, bool at_start, Word word) const = 0;
+
+  /// If the words are not parts of `text`: the places of the bytes of all words together, for those of `text`.
+  virtual std::optional<TextPlaces> places_of_words(std::string_view /*text*/, bool /*at_start*/,
+                                                    std::span<const TextPlace> /*places*/) const {
+    return std::nullopt;
+  }
 
   /// Whether words are in the byte-level alphabet, so that the model can spell any byte.
   virtual bool is_byte_level() const { return false; }
@@ -46,7 +55,15 @@ class PreTokenizers final : public PreTokenizer {
   }
   bool is_byte_level() const override;
 
+  /// A word, and the places of its bytes.
+  using PlacedWord = FunctionRef<void(std::string_view word, std::span<const TextPlace> places)>;
+  void with_places(std::string_view text, bool at_start, std::span<const TextPlace> places, PlacedWord word) const {
+    run_with_places(0, text, at_start, places, word);
+  }
+
  private:
+  void run_with_places(std::size_t stage, std::string_view text, bool at_start, std::span<const TextPlace> places,
+                       PlacedWord word) const;
   void run(std::size_t stage, std::string_view text, bool at_start, Word word, EncodingRecorder* recorder) const;
 
   std::vector<std::unique_ptr<const PreTokenizer>> parts_;

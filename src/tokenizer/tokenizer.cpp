@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tokenizer/placed.h"
 #include "tokenizer/space_cleanup.h"
+#include "tokenizer/utf8.h"
 
 namespace vitrine {
 namespace {
@@ -76,6 +78,28 @@ PairEncoding Tokenizer::encode_pair(std::string_view a, std::string_view b, Spec
 PairEncoding Tokenizer::encode_texts(std::string_view, std::string_view, SpecialTokens,
                                      std::optional<std::int64_t>) const {
   throw Unsupported("tokenizer", "pairs of texts are not supported: the tokenizer has no template for them");
+}
+
+PlacedIds Tokenizer::encode_placed(std::string_view text, SpecialTokens policy) const {
+  check_size(text);
+  if (!is_valid_utf8(text)) throw BadInput("tokenizer", "expected text in UTF-8, which has places");
+  return encode_places(text, policy);
+}
+
+PlacedIds Tokenizer::encode_places(std::string_view, SpecialTokens) const {
+  throw Unsupported("tokenizer",
+                    "tokens of this kind of tokenizer have no places in the text: expected a tokenizer.json");
+}
+
+PlacedTexts Tokenizer::with_template(const PlacedIds&, const PlacedIds*, SpecialTokens) const {
+  throw Unsupported("tokenizer",
+                    "tokens of this kind of tokenizer have no places in the text: expected a tokenizer.json");
+}
+
+std::string Tokenizer::join(std::span<const std::string> pieces) const {
+  std::string text;
+  for (const std::string& piece : pieces) text += piece;
+  return text;
 }
 
 Explanation Tokenizer::explain(std::string_view text, SpecialTokens policy, std::size_t max_items) const {

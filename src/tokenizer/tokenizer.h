@@ -54,6 +54,9 @@ struct PairEncoding {
   bool is_cut = false;  ///< The texts had more tokens.
 };
 
+struct PlacedIds;
+struct PlacedTexts;
+
 /// A vocabulary and the rules that divide text into its pieces. Immutable and thread-safe. Functions that take an id
 /// throw BadInput if it is outside [0, vocab_size()).
 class Tokenizer {
@@ -81,6 +84,23 @@ class Tokenizer {
   /// if `most` leaves no room for a token of each text.
   PairEncoding encode_pair(std::string_view a, std::string_view b, SpecialTokens policy,
                            std::optional<std::int64_t> most = std::nullopt) const;
+
+  /// The ids of a text without those of a template, with their places in it. Throws BadInput for a text that is not
+  /// UTF-8, Unsupported if the tokenizer does not know places.
+  PlacedIds encode_placed(std::string_view text, SpecialTokens policy) const;
+
+  /// One or two texts with what the template adds, if `policy` is SpecialTokens::apply. Throws Unsupported if there is
+  /// no rule for pairs.
+  virtual PlacedTexts with_template(const PlacedIds& first, const PlacedIds* second, SpecialTokens policy) const;
+
+  /// What the pieces after the first of a word begin with, as "##" of WordPiece; "" if such pieces have no mark.
+  virtual std::string continuing_prefix() const { return ""; }
+
+  /// The token of what the vocabulary cannot spell, if there is one.
+  virtual std::optional<std::int32_t> unknown() const { return std::nullopt; }
+
+  /// The text of pieces, which may be no pieces of the vocabulary.
+  virtual std::string join(std::span<const std::string> pieces) const;
 
   /// The same ids, and at most about `max_items` of the steps that lead to them. Throws what encode throws.
   Explanation explain(std::string_view text, SpecialTokens policy, std::size_t max_items = 20'000) const;
@@ -138,6 +158,9 @@ class Tokenizer {
   std::size_t checked_index(std::int32_t id) const;
   /// For the constructors.
   void set_fim_tokens(const FimTokens& tokens) { fim_tokens_ = tokens; }
+
+  /// What encode_placed() returns; `text` is valid UTF-8. By default, throws Unsupported.
+  virtual PlacedIds encode_places(std::string_view text, SpecialTokens policy) const;
 
   /// What encode_pair() returns. By default, throws Unsupported.
   virtual PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy,

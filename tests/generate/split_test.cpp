@@ -192,6 +192,12 @@ TYPED_TEST(Ranked, OfLayersWithStates) {
   }
 }
 
+/// Layers that share parameters are one group of parameters and several places of a config.
+TYPED_TEST(Ranked, RefusesLayersThatShareParameters) {
+  const std::shared_ptr<const Model> model = golden_checkpoint("heads/albert_words").model;
+  run_local_ranks(2, [&](Ranks& ranks) { EXPECT_THROW(TypeParam(ranks, model), Unsupported); });
+}
+
 TYPED_TEST(Ranked, HasTheBitsOfOneProcessWithAnEncoder) {
   for (const char* const name : kFamiliesWithEncoders) {
     SCOPED_TRACE(name);

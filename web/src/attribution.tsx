@@ -10,7 +10,7 @@ const kindOf = (name: string) => (name.includes("attn") ? "attention" : name.inc
 /// The most likely token after the followed position.
 const target = () => ((after.value && index.after) || index).predicted[index.position];
 
-function Terms(p: { v: Values }) {
+export function Terms(p: { v: Values }) {
   const of = Math.max(...Array.from(p.v.data, Math.abs), 1e-12);
   return (
     <div>
@@ -29,7 +29,7 @@ function Terms(p: { v: Values }) {
 }
 
 /// Layers by `columns`, which are heads or positions.
-function Grid(p: { v: Values; site: string; columns: number[]; head: (c: number) => preact.ComponentChildren; of: number; heads?: boolean; select?: (l: number, c: number) => void; on?: (l: number, c: number) => boolean }) {
+export function Grid(p: { v: Values; site: string; columns: number[]; head: (c: number) => preact.ComponentChildren; of: number; heads?: boolean; select?: (l: number, c: number) => void; on?: (l: number, c: number) => boolean }) {
   void dark.value;
   const [L, C] = p.v.shape;
   return (

@@ -8,8 +8,12 @@ const quoted = (x: string) => `'${x.replaceAll("'", "'\\''")}'`;
 const reading = (ids: number[], option = "--ids") => `${model}${index.run_options}${option} ${ids.join(",")} `;
 /// The changes of the run that is shown.
 const changes = () => (after.value && index.after ? index.after.set : []);
+/// The texts of a model with labels.
+const texts = () => `${model}${index.run_options}${index.label?.text ?? ""} `;
+export const labels = () => `vitrine classify ${texts()}--json`;
+export const attribution = (options: string) => `vitrine attribute ${texts()}--class ${index.label?.class ?? ""} ${options}--json`;
 const traced = (ids: number[], set: string[], globs: string[]) =>
-  `vitrine trace ${reading(ids)}${set.map((w) => `--set ${quoted(w)} `).join("")}${globs.map((g) => `--sites ${quoted(g)} `).join("")}--out values.safetensors`;
+  `vitrine trace ${index.label ? texts() : reading(ids)}${set.map((w) => `--set ${quoted(w)} `).join("")}${globs.map((g) => `--sites ${quoted(g)} `).join("")}--out values.safetensors`;
 
 export const trace = (...globs: string[]) => traced(ids(), changes(), globs);
 /// A command that cannot change values; for a run with changes, the values from which its numbers follow.

@@ -99,6 +99,8 @@ export interface Index {
   position: number;
   /// The most likely token after every prefix.
   predicted: number[];
+  /// Of a model with labels: the one that the page explains, the texts as arguments, and the text of each token.
+  label: { name: string; text: string; class: string; texts: number[]; baseline: number; steps: number } | null;
   pieces: Record<string, string>;
   layers: Layer[];
   vocab_size: number;

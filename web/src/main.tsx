@@ -17,6 +17,7 @@ import { AccountFigure, ArchitectureFigure, ConfigFigure, ParametersFigure } fro
 import { CellFigure, termsOf } from "./cells";
 import { HeadsFigure, LensFigure } from "./lens";
 import { StatesFigure } from "./states";
+import { JoiningFigure, LabelFigure, PartsFigure, WordsFigure } from "./label";
 import { AttributionFigure, PatchFigure } from "./attribution";
 import { FunnelFigure } from "./funnel";
 import { SitesFigure } from "./sites";
@@ -24,7 +25,7 @@ import { startHighlighting } from "./highlight";
 
 type Section = { id: string; title: string; about: string; figures: [string, string, () => preact.JSX.Element][] };
 
-const sections: Section[] = [
+const ofLanguage: Section[] = [
   { id: "reading", title: "Reading and predicting", about: "A language model reads tokens and gives, at every position, a probability to each token that could follow.", figures: [["text", "The text", TextFigure], ["predictions", "Predictions", PredictionsFigure], ["funnel", "Sampling", FunnelFigure]] },
   { id: "embedding", title: "From tokens to vectors", about: "Each token becomes a vector; at the end, the last vector is compared with the vector of every token.", figures: [["embedding-cosine", "Cosines", CosineFigure], ["neighbours", "Neighbors", NeighborsFigure], ["directions", "Logits", DirectionsFigure]] },
   { id: "attention", title: "Attention", about: "In every layer, each head reads from earlier positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["heads", "Head scores", HeadsFigure], ["states", "States", StatesFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
@@ -32,6 +33,15 @@ const sections: Section[] = [
   { id: "mlp", title: "Inside an MLP", about: "An MLP works on each position alone. Three of its units can be drawn as a surface.", figures: [["mlp-linear", "Linear", MlpLinearFigure], ["mlp-regions", "Regions", MlpRegionsFigure], ["mlp-relu", "ReLU", MlpReluFigure], ["mlp-gated-relu", "Gated ReLU", MlpGatedReluFigure], ["mlp-gated", "The model’s own", MlpGatedFigure], ["mlp-slices", "Slices", MlpSlicesFigure], ["activation", "Activation", ActivationFigure]] },
   { id: "model", title: "The model", about: "What it consists of, and what it costs.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["account", "Cost", AccountFigure], ["run", "Training", RunFigure], ["cell", "One number", CellFigure], ["sites", "Any value", SitesFigure]] },
 ];
+
+/// Of a model with labels.
+const ofLabels: Section[] = [
+  { id: "reading", title: "Reading and judging", about: "The model reads whole texts and gives each label a number.", figures: [["label", "The label", LabelFigure], ["words", "The words", WordsFigure]] },
+  { id: "why", title: "Why", about: "What has written the output, and where the texts meet.", figures: [["attribution", "Attribution", PartsFigure], ["joining", "Two texts", JoiningFigure]] },
+  { id: "attention", title: "Attention", about: "In every layer, each head reads from other positions.", figures: [["attention-maps", "All maps", AttentionFigure], ["heads", "Head scores", HeadsFigure], ["rotary-pair", "Rotation", RotaryPairFigure], ["wavelengths", "Wavelengths", WavelengthsFigure], ["q-length", "Queries", QLengthFigure]] },
+  { id: "model", title: "The model", about: "What it consists of.", figures: [["architecture", "Architecture", ArchitectureFigure], ["config", "Config", ConfigFigure], ["parameters", "Parameters", ParametersFigure], ["sites", "Any value", SitesFigure]] },
+];
+const sections = index.label ? ofLabels : ofLanguage;
 
 const anchor = (id: string) => (e: Event) => {
   e.preventDefault();
@@ -160,7 +170,7 @@ async function cell(name: string) {
 }
 Object.assign(window, { vitrine: { ready: whenReady, names, values, cell, state, go } });
 const root = document.getElementById("page")!;
-const first = ["text", "predictions"];
+const first = sections[0].figures.slice(0, 2).map(([id]) => id);
 const watch = () => {
   if (!first.every((id) => document.querySelector(`#${id}[data-drawn], #${id}[data-absent]`))) return requestAnimationFrame(watch);
   document.documentElement.dataset.ready = "";

@@ -32,6 +32,10 @@ class BpeModel final : public SubwordModel {
   }
   const PieceTable& pieces() const override { return bpe_.pieces(); }
   std::int32_t unknown() const override { return bpe_.options().unk_id; }
+  Spelling spelling() const override {
+    const BpeOptions& o = bpe_.options();
+    return {o.continuing_subword_prefix, o.end_of_word_suffix, o.fuse_unk};
+  }
 
  private:
   Bpe bpe_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,13 @@ class SubwordModel {
   /// Appends the ids of `word`, which must be valid UTF-8. Throws BadInput if the model cannot spell it and has no unk.
   virtual void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const = 0;
   virtual const PieceTable& pieces() const = 0;
+  /// How pieces are spelled within a word: what those after the first begin with, what the last one ends with, and
+  /// whether one unknown piece is all of a run of unknown characters.
+  struct Spelling {
+    std::string continuing_prefix = {}, end_of_word_suffix = {};
+    bool fuses_unknown = true;
+  };
+  virtual Spelling spelling() const { return {}; }
   /// The id of characters that are in no piece; kNoId or another negative number if there is none.
   virtual std::int32_t unknown() const = 0;
 };

@@ -18,7 +18,10 @@ std::int32_t known_unk(std::int32_t unk_id, std::string_view word) {
 
 WordPiece::WordPiece(PieceTable pieces, std::int32_t unk_id, const std::string& continuing_subword_prefix,
                      std::int64_t max_input_chars_per_word)
-    : pieces_(std::move(pieces)), unk_id_(unk_id), max_characters_(max_input_chars_per_word) {
+    : pieces_(std::move(pieces)),
+      continuing_prefix_(continuing_subword_prefix),
+      unk_id_(unk_id),
+      max_characters_(max_input_chars_per_word) {
   std::vector<PrefixTrie::Key> first, continuing;
   for (std::int32_t id = 0; id < pieces_.size(); ++id) {
     const std::string_view piece = pieces_.piece(id);

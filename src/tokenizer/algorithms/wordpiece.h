@@ -21,9 +21,11 @@ class WordPiece final : public SubwordModel {
   void encode(std::string_view word, SubwordWorkspace& workspace, std::vector<std::int32_t>& ids) const override;
   const PieceTable& pieces() const override { return pieces_; }
   std::int32_t unknown() const override { return unk_id_; }
+  Spelling spelling() const override { return {continuing_prefix_, {}, true}; }
 
  private:
   PieceTable pieces_;
+  std::string continuing_prefix_;
   PrefixTrie first_, continuing_;  // continuing pieces are stored without their prefix
   std::int32_t unk_id_;
   std::int64_t max_characters_;

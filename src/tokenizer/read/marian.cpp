@@ -94,7 +94,7 @@ std::vector<std::int32_t> MarianTokenizer::encode(std::string_view text, const S
   if (rule.policy == SpecialTokens::apply && vocabulary_.language) {
     add_token(*vocabulary_.language, Explanation::Token::From::policy, ids, recorder);
   }
-  vocabulary_.added.split_raw(text, rule, encode_text, put);
+  vocabulary_.added.split_raw(text, rule, encode_text, [&](std::int32_t id, std::string_view) { put(id); });
   if (rule.policy == SpecialTokens::apply) {
     add_token(vocabulary_.eos, Explanation::Token::From::policy, ids, recorder);
   }

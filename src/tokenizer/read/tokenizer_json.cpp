@@ -8,6 +8,7 @@
 #include "tokenizer/algorithms/subword_model.h"
 #include "tokenizer/decoder.h"
 #include "tokenizer/normalizer.h"
+#include "tokenizer/placed.h"
 #include "tokenizer/post_processor.h"
 #include "tokenizer/pre_tokenizer.h"
 #include "tokenizer/read/json_fields.h"
@@ -60,27 +61,47 @@ class JsonTokenizer final : public Tokenizer {
   std::int64_t vocab_size() const override { return vocab_size_; }
   std::optional<std::int32_t> bos() const override { return bos_; }
   const std::vector<std::int32_t>& stop_ids() const override { return stop_ids_; }
+  PlacedTexts with_template(const PlacedIds& first, const PlacedIds* second, SpecialTokens policy) const override;
+  std::string continuing_prefix() const override { return parts_.model->spelling().continuing_prefix; }
+  std::optional<std::int32_t> unknown() const override {
+    return parts_.model->unknown() < 0 ? std::nullopt : std::optional(parts_.model->unknown());
+  }
+  std::string join(std::span<const std::string> pieces) const override;
 
  private:
+  /// The places of the ids, in bytes of the text.
+  struct Placing {
+    std::string_view text;
+    TextPlaces places{};
+    std::vector<std::int32_t> words{};  // of each id
+    std::int32_t word = 0;
+
+    void add(TextPlace place) {
+      places.push_back(place);
+      words.push_back(word);
+    }
+  };
   /// One call of encode.
   struct Job {
     const SpecialRule& rule;
     SubwordWorkspace& workspace;
     EncodingRecorder* recorder;
     std::vector<std::int32_t>& ids;
+    Placing* placing = nullptr;  // null: places are not wanted
   };
 
   std::vector<std::int32_t> encode(std::string_view text, const SpecialRule& rule,
                                    EncodingRecorder* recorder) const override;
   PairEncoding encode_texts(std::string_view a, std::string_view b, SpecialTokens policy,
                             std::optional<std::int64_t> most) const override;
+  PlacedIds encode_places(std::string_view text, SpecialTokens policy) const override;
   void encode_text(std::string_view text, Job& job) const;
   std::string_view piece_view(std::int32_t id) const;
   std::string_view spelling(std::int32_t id) const;  ///< What the decoder gets.
   bool is_control(std::int32_t id) const;            ///< Whether `id` is a special added token, which decoding omits.
   void encode_valid(std::string_view text, bool at_start, Job& job) const;
   void encode_raw(std::string_view text, bool at_start, Job& job) const;
-  void encode_word(std::string_view word, Job& job) const;
+  void encode_word(std::string_view word, Job& job, std::span<const TextPlace> places = {}) const;
 
   Parts parts_;
   bool is_byte_level_;
@@ -162,6 +183,42 @@ PairEncoding JsonTokenizer::encode_texts(std::string_view a, std::string_view b,
                    most);
 }
 
+PlacedIds JsonTokenizer::encode_places(std::string_view text, SpecialTokens policy) const {
+  const auto lease = workspaces_.lease();
+  lease->bpe.recorder = nullptr;
+  const SpecialRule rule = policy;
+  PlacedIds result;
+  Placing placing{text};
+  Job job = {rule, *lease, nullptr, result.ids, &placing};
+  encode_text(text, job);
+  result.places = std::move(placing.places);
+  result.words = std::move(placing.words);
+  count_characters(text, result.places);
+  std::vector<std::string> pieces;
+  for (const std::int32_t id : result.ids) pieces.push_back(piece(id));
+  for (const bool has_prefix : parts_.post_processor.trims) trim_places(pieces, has_prefix, result.places);
+  return result;
+}
+
+PlacedTexts JsonTokenizer::with_template(const PlacedIds& first, const PlacedIds* second, SpecialTokens policy) const {
+  using Kind = PairPart::Kind;
+  std::vector<PairPart> parts = {{Kind::added, 0, parts_.post_processor.before}, {Kind::first}};
+  parts.push_back({Kind::added, 0, parts_.post_processor.after});
+  if (second != nullptr) {
+    if (!parts_.post_processor.pair) encode_texts("", "", policy, {});  // throws
+    parts = *parts_.post_processor.pair;
+  }
+  return place_in_template(parts, first, second, policy == SpecialTokens::apply);
+}
+
+std::string JsonTokenizer::join(std::span<const std::string> pieces) const {
+  std::string text;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    text += parts_.decoder(pieces[i], {i == 0, i == 0 ? std::string_view() : std::string_view(pieces[i - 1])});
+  }
+  return with_replacements(text);
+}
+
 /// Appends the ids of a text without those of a template.
 void JsonTokenizer::encode_text(std::string_view text, Job& job) const {
   if (is_valid_utf8(text)) {
@@ -184,26 +241,57 @@ void JsonTokenizer::encode_text(std::string_view text, Job& job) const {
 void JsonTokenizer::encode_valid(std::string_view text, bool at_start, Job& job) const {
   parts_.added.split_raw(
       text, job.rule, [&](std::string_view part) { encode_raw(part, at_start && part.data() == text.data(), job); },
-      [&](std::int32_t id) { add_token(id, Explanation::Token::From::text, job.ids, job.recorder); });
+      [&](std::int32_t id, std::string_view match) {
+        add_token(id, Explanation::Token::From::text, job.ids, job.recorder);
+        if (job.placing == nullptr) return;
+        const auto begin = static_cast<std::uint32_t>(match.data() - job.placing->text.data());
+        job.placing->add({begin, begin + static_cast<std::uint32_t>(match.size())});
+        ++job.placing->word;
+      });
 }
 
 void JsonTokenizer::encode_raw(std::string_view text, bool at_start, Job& job) const {
   std::string buffer;
   std::string_view normalized = text;
   if (job.recorder != nullptr) job.recorder->part(text);
-  if (parts_.normalizer != nullptr) normalized = buffer = (*parts_.normalizer)(std::string(text), job.recorder);
-  const auto encode_part = [&](std::string_view part) {
-    parts_.pre_tokenizers(
-        part, at_start && part.data() == normalized.data(),
-        [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  TextPlaces places;
+  if (job.placing != nullptr)
+    places = places_of(text, static_cast<std::size_t>(text.data() - job.placing->text.data()));
+  if (parts_.normalizer != nullptr) {
+    buffer = job.placing != nullptr ? (*parts_.normalizer)(std::string(text), places)
+                                    : (*parts_.normalizer)(std::string(text), job.recorder);
+    normalized = buffer;
+  }
+  const auto placed = [&](std::string_view part) {
+    return std::span<const TextPlace>(places).subspan(static_cast<std::size_t>(part.data() - normalized.data()),
+                                                      part.size());
   };
-  parts_.added.split_normalized(normalized, job.rule, encode_part, [&](std::int32_t id) {
+  const auto encode_part = [&](std::string_view part) {
+    const bool starts = at_start && part.data() == normalized.data();
+    if (job.placing != nullptr) {
+      return parts_.pre_tokenizers.with_places(
+          part, starts, placed(part),
+          [&](std::string_view word, std::span<const TextPlace> own) { encode_word(word, job, own); });
+    }
+    parts_.pre_tokenizers(
+        part, starts, [&](std::string_view word, bool) { encode_word(word, job); }, job.recorder);
+  };
+  parts_.added.split_normalized(normalized, job.rule, encode_part, [&](std::int32_t id, std::string_view match) {
     add_token(id, Explanation::Token::From::text, job.ids, job.recorder);
+    if (job.placing == nullptr) return;
+    job.placing->add(joined(placed(match)));
+    ++job.placing->word;
   });
 }
 
-void JsonTokenizer::encode_word(std::string_view word, Job& job) const {
+void JsonTokenizer::encode_word(std::string_view word, Job& job, std::span<const TextPlace> places) const {
+  const std::size_t first = job.ids.size();
   record_word(job.recorder, word, job.ids, [&] { parts_.model->encode(word, job.workspace, job.ids); });
+  if (job.placing == nullptr) return;
+  for (const TextPlace& p : places_in_word(*parts_.model, word, std::span(job.ids).subspan(first))) {
+    job.placing->add(joined(places.subspan(p.begin, p.end - p.begin)));
+  }
+  ++job.placing->word;
 }
 
 std::string_view JsonTokenizer::piece_view(std::int32_t id) const {
@@ -275,6 +363,11 @@ std::unique_ptr<const Tokenizer> make_json_tokenizer(TokenizerDocument document,
                     document.splits_special);
   PostProcessor post_processor = parse_post_processor(part("post_processor"), path);
   check_template(post_processor, model->pieces().size(), added, path);
+  // A processor without a template, such as ByteLevel, puts the second text after the first.
+  if (!post_processor.pair && post_processor.before.empty() && post_processor.after.empty() &&
+      !post_processor.trims.empty()) {
+    post_processor.pair = {{PairPart::Kind::first}, {PairPart::Kind::second}};
+  }
   auto tokenizer = std::make_unique<JsonTokenizer>(
       Parts{std::move(normalizer), std::move(pre_tokenizers), std::move(model), std::move(added),
             std::move(post_processor), Decoder(part("decoder"), path), std::move(target), document.cleans_up});

@@ -130,7 +130,8 @@ WordCounts count_words(const std::vector<std::string>& files, const WordCounting
   };
   const auto count_piece = [&](std::string_view text, WordCounts& counts) {
     specials.split_raw(
-        text, SpecialTokens::apply, [&](std::string_view part) { count_part(part, counts); }, [](std::int32_t) {});
+        text, SpecialTokens::apply, [&](std::string_view part) { count_part(part, counts); },
+        [](std::int32_t, std::string_view) {});
     if (counts.size() > kMaxOwnWords) hand_over(counts);
   };
   CorpusReader reader(files, {"", options.specials});
