@@ -74,8 +74,8 @@ void read_input_type(SentenceConfig& folder, RequestFields& fields) {
   if (*type == "document" || *type == "passage" || *type == "search_document") {
     return folder.use_role(TextRole::document);
   }
-  const bool is_of_cohere = *type == "classification" || *type == "clustering";  // a folder may have no prompt for it
-  if (!is_of_cohere || folder.prompts.count(*type) > 0) use_prompt(folder, *type, fields.name_of("input_type"));
+  const bool may_lack_prompt = *type == "classification" || *type == "clustering";
+  if (!may_lack_prompt || folder.prompts.count(*type) > 0) use_prompt(folder, *type, fields.name_of("input_type"));
 }
 
 TextReading reads_outputs() {

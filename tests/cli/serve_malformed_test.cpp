@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <map>
 #include <random>
+#include <set>
 
 #include "cli/head_models.h"
 #include "cli/http_client.h"
@@ -159,7 +161,7 @@ TEST(ServeMalformed, BodiesAreAnsweredWithErrorsOfTheClient) {
       ASSERT_EQ(expected.count(response.status), 1U) << model << " " << response.status << " " << what;
       const Json json = response.json();
       ASSERT_TRUE(json.is_structured()) << what;
-      if (response.status != 200) ASSERT_TRUE(json.contains(c.member)) << what;
+      ASSERT_TRUE(response.status == 200 || json.contains(c.member)) << what;
     }
     EXPECT_EQ(server.get("/health").status, 200);
     EXPECT_EQ(server.stop().status, 0) << model;

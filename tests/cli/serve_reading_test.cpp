@@ -134,10 +134,10 @@ TEST_F(ServeReading, DecodersWithModulesRankByVectors) {
   const Arguments rerank = {"rerank", folder, "a b", "c d", "e"};
   EXPECT_THAT(run_program(rerank).err, testing::HasSubstr("continues texts"));
   write_file(folder + "/modules.json",
-             R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
-                 {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+             R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                 {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
   std::filesystem::create_directory(folder + "/1_Pooling");
-  write_file(folder + "/1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})");
+  write_file(folder + "/1_Pooling/config.json", R"({"word_embedding_dimension": 16, "pooling_mode_lasttoken": true})");
   const Json expected = json_of(rerank)["results"];
   TestServer server({folder});
   const Json found = server.post("/v1/rerank", {{"query", "a b"}, {"documents", {"c d", "e"}}}).json()["results"];
