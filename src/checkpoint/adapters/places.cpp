@@ -265,7 +265,8 @@ std::string module_of_parameter(const AdapterPlace& place) { return place.module
 std::vector<AdapterPlace> usual_places(const Checkpoint& base, AdapterFormat format, bool parameters) {
   const Form form = form_of(base, format);
   // A model without a head is the module that others hold under a prefix.
-  const std::string_view prefix = base.model->config().has_head ? form.prefixes.front() : "";
+  const ModelConfig& config = base.model->config();
+  const std::string_view prefix = config.has_head || config.task ? form.prefixes.front() : "";
   const bool fused = format == AdapterFormat::gguf && gguf_architecture_of(base, "adapter").fused_qkv;
   Lister lister(base, form);
   lister.add_in_memory(prefix, parameters);

@@ -18,15 +18,10 @@ constexpr GgufKey kSharedKeys[] = {
     {"attention.head_count", "n_heads", Kind::size, true},
 };
 
-std::vector<GgufKey> with(std::vector<GgufKey> keys, std::vector<GgufKey> more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
-
 /// Keys of a mixture of experts. The key of an expert's width differs between architectures.
 std::vector<GgufKey> expert_keys(std::vector<GgufKey> more) {
-  return with({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
-              std::move(more));
+  return with_keys({{"expert_count", "n_experts", Kind::size, true}, {"expert_used_count", "top_k", Kind::size, true}},
+                   std::move(more));
 }
 
 /// The file does not contain the scale of scores: llama.cpp recognizes the 27B model by its number of layers.
@@ -151,7 +146,8 @@ std::vector<GgufKey> layer_norm_and_rope_keys(std::string_view eps) {
 }
 
 std::vector<GgufKey> with_keys(std::vector<GgufKey> keys, const std::vector<GgufKey>& more) {
-  return with(std::move(keys), more);
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
 }
 
 /// One entry for each architecture; two if its files with experts belong to another family.
@@ -165,14 +161,14 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "llama",
        .family = "mixtral",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(rms_and_rope_keys(), expert_keys({})),
+       .keys = with_keys(rms_and_rope_keys(), expert_keys({})),
        .chosen_by = "expert_count"},
       {.name = "gemma", .family = "gemma", .keys = rms_and_rope_keys()},
       {.name = "gemma2",
        .family = "gemma2",
-       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window"},
-                                          {"attn_logit_softcapping", "attn_logit_softcapping", Kind::number},
-                                          {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
+       .keys = with_keys(rms_and_rope_keys(), {{"attention.sliding_window", "window"},
+                                               {"attn_logit_softcapping", "attn_logit_softcapping", Kind::number},
+                                               {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
        .complete = complete_gemma2},
       {.name = "gpt2",
        .family = "gpt2",
@@ -201,23 +197,23 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "qwen3", .family = "qwen3", .keys = rms_and_rope_keys()},
       {.name = "qwen2moe",
        .family = "qwen2_moe",
-       .keys = with(rms_and_rope_keys(),
-                    expert_keys({{"expert_feed_forward_length", "d_ff_expert"},
-                                 {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}})),
+       .keys = with_keys(rms_and_rope_keys(),
+                         expert_keys({{"expert_feed_forward_length", "d_ff_expert"},
+                                      {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"}})),
        .complete = complete_qwen2moe},
       {.name = "qwen3moe",
        .family = "qwen3_moe",
-       .keys =
-           with(rms_and_rope_keys(), expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true}})),
+       .keys = with_keys(rms_and_rope_keys(),
+                         expert_keys({{"expert_feed_forward_length", "d_ff_expert", Kind::size, true}})),
        .complete = complete_qwen3moe},
       {.name = "gemma3",
        .family = "gemma3_text",
        .written_for = reads_one_way,
-       .keys = with(rms_and_rope_keys(),
-                    {{"attention.sliding_window", "window", Kind::size_or_none},
-                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 6.0},
-                     {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
-                     {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
+       .keys = with_keys(rms_and_rope_keys(),
+                         {{"attention.sliding_window", "window", Kind::size_or_none},
+                          {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 6.0},
+                          {"rope.freq_base_swa", "rope_local_base_freq", Kind::number, false, 10000.0},
+                          {"final_logit_softcapping", "final_logit_softcapping", Kind::number}}),
        .complete = complete_gemma3},
       {.name = "gemma4",
        .family = "gemma4_text",
@@ -230,17 +226,21 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "olmo",
        .family = "olmo",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"), {{"attention.clamp_kqv", "clip_qkv", Kind::number}}),
+       .keys =
+           with_keys(layer_norm_and_rope_keys("layer_norm_eps"), {{"attention.clamp_kqv", "clip_qkv", Kind::number}}),
        .misread = any_bias},
       {.name = "olmo2", .family = "olmo2", .keys = rms_and_rope_keys(), .misread = any_bias},
       {.name = "olmo2",
        .family = "olmo3",
-       .keys = with(rms_and_rope_keys(),
-                    {{"attention.sliding_window", "window", Kind::size, true},
-                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
+       .keys = with_keys(rms_and_rope_keys(),
+                         {{"attention.sliding_window", "window", Kind::size, true},
+                          {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
        .chosen_by = "attention.sliding_window",
        .misread = any_bias},
-      {.name = "olmoe", .family = "olmoe", .keys = with(rms_and_rope_keys(), expert_keys({})), .misread = olmoe_heads},
+      {.name = "olmoe",
+       .family = "olmoe",
+       .keys = with_keys(rms_and_rope_keys(), expert_keys({})),
+       .misread = olmoe_heads},
       {.name = "seed_oss",
        .family = "seed_oss",
        .keys = rms_and_rope_keys(),
@@ -278,21 +278,21 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .misread = all_biases_but_of_qkv},
       {.name = "nemotron",
        .family = "nemotron",
-       .keys = with(layer_norm_and_rope_keys("norm_eps"), {{"attention.key_length", "head_dim"}}),
+       .keys = with_keys(layer_norm_and_rope_keys("norm_eps"), {{"attention.key_length", "head_dim"}}),
        .ignored = {"attention.layer_norm_rms_epsilon"},  // the same number once more
        .rotary_fraction = "partial_rotary_factor",
        .misread = heads_of_other_width},
       {.name = "stablelm",
        .family = "stablelm",
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"),
-                    {{"use_parallel_residual", "use_parallel_residual", Kind::flag, true}}),
+       .keys = with_keys(layer_norm_and_rope_keys("layer_norm_eps"),
+                         {{"use_parallel_residual", "use_parallel_residual", Kind::flag, true}}),
        .rotary_fraction = "partial_rotary_factor",
        .complete = complete_stablelm},
       {.name = "exaone4",
        .family = "exaone4",
-       .keys = with(rms_and_rope_keys(),
-                    {{"attention.sliding_window", "window", Kind::size_or_none},
-                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
+       .keys = with_keys(rms_and_rope_keys(),
+                         {{"attention.sliding_window", "window", Kind::size_or_none},
+                          {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::layers, false, 4.0}}),
        .complete = complete_exaone4,
        .misread = exaone4_windows},
       {.name = "granite",
@@ -300,7 +300,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .is_also = {"granitemoehybrid"},
        .written_for = is_dense_granite,
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(rms_and_rope_keys(), granite_keys()),
+       .keys = with_keys(rms_and_rope_keys(), granite_keys()),
        .may_lack_rope = true,
        // Granite 4 without state-space layers and experts has this architecture, and keys of the models that have them.
        .ignored = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count", "ssm.inner_size", "ssm.time_step_rank",
@@ -309,16 +309,17 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
       {.name = "command-r",
        .family = "cohere",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"), {{"logit_scale", "logit_scale", Kind::number, true}}),
+       .keys =
+           with_keys(layer_norm_and_rope_keys("layer_norm_eps"), {{"logit_scale", "logit_scale", Kind::number, true}}),
        .complete = complete_command_r,
        .misread = command_r_norms},
       {.name = "cohere2",
        .family = "cohere2",
        .layout = RopeConfig::Layout::interleaved,
-       .keys = with(layer_norm_and_rope_keys("layer_norm_eps"),
-                    {{"attention.sliding_window", "window", Kind::size, true},
-                     {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 4.0},
-                     {"logit_scale", "logit_scale", Kind::number, true}})},
+       .keys = with_keys(layer_norm_and_rope_keys("layer_norm_eps"),
+                         {{"attention.sliding_window", "window", Kind::size, true},
+                          {"attention.sliding_window_pattern", "sliding_window_pattern", Kind::size, false, 4.0},
+                          {"logit_scale", "logit_scale", Kind::number, true}})},
       {.name = "starcoder2", .family = "starcoder2", .keys = layer_norm_and_rope_keys("norm_epsilon")},
       {.name = "gptneox",
        .family = "gpt_neox",
@@ -339,7 +340,7 @@ std::span<const GgufArchitecture> all_gguf_architectures() {
        .rotary_fraction = "partial_rotary_factor"},
       {.name = "phi3",
        .family = "phi3",
-       .keys = with(rms_and_rope_keys(), {{"attention.sliding_window", "window", Kind::size_or_none}}),
+       .keys = with_keys(rms_and_rope_keys(), {{"attention.sliding_window", "window", Kind::size_or_none}}),
        .fused_qkv = true,
        .rotary_fraction = "partial_rotary_factor",
        .tensors = gate_up()},
@@ -436,22 +437,7 @@ std::vector<GgufKey> gguf_keys(const GgufArchitecture& architecture) {
   std::erase_if(keys, [&](const GgufKey& shared) {
     return std::ranges::find(architecture.keys, shared.name, &GgufKey::name) != architecture.keys.end();
   });
-  return with(std::move(keys), architecture.keys);
-}
-
-Family gguf_family(const GgufArchitecture& architecture) {
-  for (const Family& known : all_families()) {
-    if (known.model_type != architecture.family) continue;
-    Family family = known;
-    family.prefixes = {""};
-    family.embedding = "token_embd.weight";
-    family.tensors = gguf_tensor_rules(architecture);
-    family.ignored = {kRopeDivisors, kShortFactors, kLongFactors,  // read with the config
-                      "blk.{l}.attn_rot_embd.weight"};             // computed
-    family.ignored.insert(family.ignored.end(), architecture.unread.begin(), architecture.unread.end());
-    return family;
-  }
-  throw InternalError("gguf", "the architecture {} has no family", architecture.name);
+  return with_keys(std::move(keys), architecture.keys);
 }
 
 }  // namespace vitrine

@@ -95,6 +95,7 @@ std::vector<GgufArchitecture> encoder_architectures() {
                 {"rope.freq_base", "global_rope_theta", Kind::number},
                 {"rope.freq_base_swa", "local_rope_theta", Kind::number, false, 10000.0}},
        .fused_qkv = true,
+       .ignored = {"attention.layer_norm_rms_epsilon"},  // llama.cpp does not read it either
        .tensors = {{"token_embd_norm", {"ln_embed"}},
                    {"blk.{l}.ffn_up", {"blocks.{l}.mlp.w_gate", "blocks.{l}.mlp.w_up"}}},
        .misread = any_bias,

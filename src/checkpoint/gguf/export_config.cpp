@@ -6,20 +6,12 @@
 #include "base/error.h"
 #include "checkpoint/gguf/architecture.h"
 #include "checkpoint/gguf/heads.h"
+#include "checkpoint/gguf/layer_kinds.h"
 #include "model/describe.h"
 #include "model/norms.h"
 
 namespace vitrine {
 namespace {
-
-/// The attention of all layers that have it.
-std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
-  std::vector<const AttentionConfig*> all;
-  for (std::size_t i = 0; i < config.n_layers(); ++i) {
-    if (const AttentionConfig* const attention = attention_of(config, i)) all.push_back(attention);
-  }
-  return all;
-}
 
 const AttentionConfig* first_attention(const ModelConfig& config) {
   const std::vector<const AttentionConfig*> all = attentions_of(config);
@@ -45,29 +37,6 @@ const AttentionConfig* sliding_attention(const ModelConfig& config) {
     if (attention->window) return attention;
   }
   return nullptr;
-}
-
-/// n if exactly every n-th layer is full; empty if there is no such n.
-std::optional<double> sliding_pattern(const ModelConfig& config) {
-  const std::vector<const AttentionConfig*> all = attentions_of(config);
-  const auto is_full = [](const AttentionConfig* attention) { return !attention->window; };
-  const auto first = std::find_if(all.begin(), all.end(), is_full);
-  const auto n = static_cast<std::size_t>(first - all.begin()) + 1;
-  for (std::size_t layer = 0; layer < all.size(); ++layer) {
-    if (is_full(all[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
-  }
-  return first == all.end() ? std::nullopt : std::optional(static_cast<double>(n));
-}
-
-/// n if exactly every n-th layer from the first on is full; empty if there is no such n.
-std::optional<double> dense_first_pattern(const ModelConfig& config) {
-  const std::vector<const AttentionConfig*> all = attentions_of(config);
-  std::size_t n = 1;
-  while (n < all.size() && all[n]->window) ++n;
-  for (std::size_t layer = 0; layer < all.size(); ++layer) {
-    if (all[layer]->window.has_value() == (layer % n == 0)) return std::nullopt;
-  }
-  return static_cast<double>(n);
 }
 
 std::vector<bool> layers_with_window(const ModelConfig& config) {

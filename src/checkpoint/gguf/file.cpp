@@ -205,6 +205,68 @@ GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file) {
   return model;
 }
 
+namespace {
+
+/// Llama 3's scaling: divisors of the RoPE frequencies.
+void divide_frequencies(const StoredTensor& tensor, RopeConfig& rope) {
+  const std::vector<float> factors = read_rope_factors(tensor, "rope_freqs.weight");
+  if (factors.size() != rope.frequency.size()) {
+    throw BadCheckpoint(tensor.file, "tensor rope_freqs.weight: expected {} elements, got {}", rope.frequency.size(),
+                        factors.size());
+  }
+  for (std::size_t i = 0; i < factors.size(); ++i) rope.frequency[i] /= factors[i];
+}
+
+}  // namespace
+
+void apply_format(const GgufArchitecture& architecture, const StoredTensors& tensors, ModelConfig& model) {
+  const auto holds = [&](const char* pattern, std::size_t layer) {
+    return tensors.all.contains(with_layer(pattern, static_cast<std::int64_t>(layer)));
+  };
+  const auto frequencies = tensors.all.find(kRopeDivisors);
+  fold_weight_offsets(model);
+  const bool has_older_form = holds("blk.{l}.ssm_in.weight", 0) || holds("blk.{l}.ssm_in.weight", 1);
+  std::vector<DeltaNetConfig::Projections> projections;
+  for (DeltaNetConfig* net : every<DeltaNetConfig>(model.blocks)) projections.push_back(net->projections);
+  set_file_form(architecture, model);
+  if (has_older_form) {
+    std::size_t i = 0;
+    for (DeltaNetConfig* net : every<DeltaNetConfig>(model.blocks)) net->projections = projections[i++];
+  }
+  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    BlockConfig& block = model.blocks[layer];
+    if (auto* const latent = find<LatentAttentionConfig>(block)) {
+      latent->keys_apart = holds("blk.{l}.attn_k_b.weight", layer);
+      continue;
+    }
+    auto* const ffn = find<DenseConfig>(block);
+    if (ffn != nullptr && holds("blk.{l}.ffn_up.bias", layer)) ffn->bias = true;
+    AttentionConfig* const attention = find<AttentionConfig>(block);
+    if (attention == nullptr) continue;
+    if (holds("blk.{l}.attn_q.bias", layer) || holds("blk.{l}.attn_qkv.bias", layer)) attention->qkv_bias = true;
+    if (holds("blk.{l}.attn_output.bias", layer)) attention->out_bias = true;
+    if (!attention->rope) continue;
+    attention->rope->layout = architecture.layout;
+    if (frequencies != tensors.all.end() && !architecture.has_rope_by_kind)
+      divide_frequencies(frequencies->second, *attention->rope);
+  }
+}
+
+Family gguf_family(const GgufArchitecture& architecture) {
+  for (const Family& known : all_families()) {
+    if (known.model_type != architecture.family) continue;
+    Family family = known;
+    family.prefixes = {""};
+    family.embedding = "token_embd.weight";
+    family.tensors = gguf_tensor_rules(architecture);
+    family.ignored = {kRopeDivisors, kShortFactors, kLongFactors,  // read with the config
+                      "blk.{l}.attn_rot_embd.weight"};             // computed
+    family.ignored.insert(family.ignored.end(), architecture.unread.begin(), architecture.unread.end());
+    return family;
+  }
+  throw InternalError("gguf", "the architecture {} has no family", architecture.name);
+}
+
 Checkpoint load_gguf(const std::shared_ptr<const MappedFile>& file, const LoadOptions& options) {
   GgufModelFile gguf = open_gguf(file);
   const GgufMetadata& metadata = gguf.metadata;

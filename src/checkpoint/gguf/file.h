@@ -7,6 +7,7 @@
 #include "base/gguf.h"
 #include "base/mapped_file.h"
 #include "checkpoint/bind_tensors.h"
+#include "checkpoint/gguf/architecture.h"
 
 namespace vitrine {
 
@@ -20,5 +21,8 @@ struct GgufModelFile {
 /// BadInput for a file that is missing or not the first, BadCheckpoint for invalid metadata, Unsupported for types that
 /// the engine cannot read.
 GgufModelFile open_gguf(const std::shared_ptr<const MappedFile>& file);
+
+/// Applies to a config what differs by format in all families, and what only the tensors say.
+void apply_format(const GgufArchitecture& architecture, const StoredTensors& tensors, ModelConfig& model);
 
 }  // namespace vitrine

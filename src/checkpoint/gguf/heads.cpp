@@ -168,7 +168,8 @@ GgufKeys gguf_encoder_keys(const GgufArchitecture& architecture, const ModelConf
 std::vector<std::string> encoder_notes(const GgufArchitecture& architecture, const ModelConfig& config) {
   std::vector<std::string> notes;
   if (!architecture.is_encoder) return notes;
-  if (config.has_head) notes.emplace_back("the file has no head for masked words: GGUF has no place for it");
+  if (config.has_head && config.head.transform)
+    notes.emplace_back("the file has no head for masked words: GGUF has no place for it");
   if (config.pooler) notes.emplace_back("the file has no pooler: GGUF has no place for it");
   if (config.task && config.embedding.n_types > 1) {
     notes.emplace_back("llama.cpp gives all tokens the type 0, so its scores of pairs differ from this model's");

@@ -150,4 +150,33 @@ std::string_view misread_layer_kinds(const ModelConfig& config) {
   return {};
 }
 
+std::vector<const AttentionConfig*> attentions_of(const ModelConfig& config) {
+  std::vector<const AttentionConfig*> all;
+  for (std::size_t i = 0; i < config.n_layers(); ++i) {
+    if (const AttentionConfig* const attention = attention_of(config, i)) all.push_back(attention);
+  }
+  return all;
+}
+
+std::optional<double> sliding_pattern(const ModelConfig& config) {
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  const auto is_full = [](const AttentionConfig* attention) { return !attention->window; };
+  const auto first = std::find_if(all.begin(), all.end(), is_full);
+  const auto n = static_cast<std::size_t>(first - all.begin()) + 1;
+  for (std::size_t layer = 0; layer < all.size(); ++layer) {
+    if (is_full(all[layer]) != ((layer + 1) % n == 0)) return std::nullopt;
+  }
+  return first == all.end() ? std::nullopt : std::optional(static_cast<double>(n));
+}
+
+std::optional<double> dense_first_pattern(const ModelConfig& config) {
+  const std::vector<const AttentionConfig*> all = attentions_of(config);
+  std::size_t n = 1;
+  while (n < all.size() && all[n]->window) ++n;
+  for (std::size_t layer = 0; layer < all.size(); ++layer) {
+    if (all[layer]->window.has_value() == (layer % n == 0)) return std::nullopt;
+  }
+  return static_cast<double>(n);
+}
+
 }  // namespace vitrine

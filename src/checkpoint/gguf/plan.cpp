@@ -37,6 +37,7 @@ class Planner {
       const bool is_part =
           rule.stored.ends_with(".attn_q") || rule.stored.ends_with(".attn_k") || rule.stored.ends_with(".attn_v");
       const bool is_one_expert = rule.stored.find("{e}") != rule.stored.npos;  // all experts are written in one tensor
+      if (rule.stored == "output" && architecture.is_encoder) continue;        // n_left_out()
       if (is_one_expert || (architecture.fused_qkv ? is_part : is_fused)) continue;
       for_each_place(rule, "", config_, [&](const TensorPlace& place) {
         if (place.stored.ends_with(".ssm_in.weight") && delta_net_of(place.layer) != nullptr) return add_apart(place);
