@@ -23,11 +23,6 @@ struct EncodeCommandOptions : TextInputOptions {
   bool no_normalize = false, sparse = false, multi_vector = false;
 };
 
-VectorPrecision precision_of(const EncodeCommandOptions& o) {
-  constexpr auto kNames = words(VectorPrecision());
-  return static_cast<VectorPrecision>(std::find(kNames.begin(), kNames.end(), o.precision) - kNames.begin());
-}
-
 /// Throws for options that do not apply to what the folder makes of a text.
 void check(const EncodeCommandOptions& o, const SentenceConfig& folder) {
   const bool has_tokens = folder.result() == TextValue::tokens;
@@ -36,7 +31,7 @@ void check(const EncodeCommandOptions& o, const SentenceConfig& folder) {
   }
   if (o.sparse && !folder.is_sparse()) throw Unsupported("--sparse", "the vectors are no weights of words");
   if (o.multi_vector && !has_tokens) throw Unsupported("--multi-vector", "the folder makes one vector of a text");
-  if (o.sparse && precision_of(o) != VectorPrecision::float32) {
+  if (o.sparse && precision_named(o.precision) != VectorPrecision::float32) {
     throw UsageError("--precision", "give --sparse or --precision, not both");
   }
 }
@@ -45,7 +40,7 @@ VectorOutputOptions output_of(const EncodeCommandOptions& o, const SentenceConfi
   VectorOutputOptions output{.json = o.json,
                              .is_sparse = o.sparse,
                              .has_tokens = folder.result() == TextValue::tokens,
-                             .precision = precision_of(o),
+                             .precision = precision_named(o.precision),
                              .out = o.out};
   if (o.ranges.empty()) return output;
   if (!has_ranges(output.precision)) throw UsageError("--ranges", "give --precision int8 or uint8, too");

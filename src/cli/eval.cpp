@@ -10,6 +10,7 @@
 #include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/eval_conversations.h"
+#include "cli/eval_texts.h"
 #include "cli/generate_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -33,6 +34,7 @@ struct EvalOptions : Options, SplitOptions {
   PreferenceKeys preference;
   std::string against, against_compute = "auto";
   bool layers = false;
+  TaskKeys task;
 };
 
 constexpr std::int64_t kBatch = 32;  // sources that are translated at once
@@ -124,7 +126,17 @@ Compared compare_models(const EvalOptions& o, const Session& session, std::strin
   return evaluate_against(session.context(o), other.context(other_options), o.layers, ids, config);
 }
 
+void run_eval_task(const EvalOptions& o) {
+  if (o.positionals == 0) throw MissingArgument("FILE");
+  if (!o.preference.path.empty() || !o.target_file.empty() || o.ranks != nullptr || o.layers) {
+    throw UsageError("--task", "it has no effect with --pairs, --target, --split and --layers");
+  }
+  const bool has_model = o.positionals == 2;
+  eval_task(o, o.task, has_model ? o.first : "", has_model ? o.second : o.first, o.against);
+}
+
 void run_eval(const EvalOptions& o) {
+  if (!o.task.task.empty()) return run_eval_task(o);
   const bool has_plain_text = o.preference.path.empty() && o.target_file.empty();
   if (!o.against.empty() && !has_plain_text) {
     throw UsageError("--against", "models are compared over one plain text, without --pairs and --target");
@@ -214,6 +226,7 @@ void add_eval(Command& program) {
              "--compute for MODEL2: auto, f32, int8 or bf16")
       ->needs(against);
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
+  add_task_keys(command, o->task);
   add_modifiers(command, *o);
   add_split(command, *o);
   finish_command(

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/npy.h"
@@ -30,6 +32,11 @@ std::string line_of(const Json& numbers) {
 }
 
 }  // namespace
+
+VectorPrecision precision_named(std::string_view name) {
+  constexpr auto kNames = words(VectorPrecision());
+  return static_cast<VectorPrecision>(std::find(kNames.begin(), kNames.end(), name) - kNames.begin());
+}
 
 void VectorOutput::add(std::vector<std::int32_t> ids, TextVectors vectors) {
   Text text{std::move(ids), std::move(vectors)};

@@ -3,12 +3,16 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "generate/quantize_vectors.h"
 #include "generate/text_vectors.h"
 
 namespace vitrine::cli {
+
+/// A value of --precision.
+VectorPrecision precision_named(std::string_view name);
 
 struct VectorOutputOptions {
   bool json = false;

@@ -21,6 +21,10 @@ constexpr std::uint64_t kShiftStream = 0x73686966740A;  // separate from the ran
 std::int64_t Batch::n_counted() const { return std::count(counts.begin(), counts.end(), std::uint8_t{1}); }
 
 std::int64_t Batch::n_pieces(std::int64_t parts) const {
+  if (!examples.empty()) {
+    const auto n = static_cast<std::size_t>((std::ssize(examples) + parts - 1) / parts);
+    return n < examples.size() ? examples[n].first_piece : std::ssize(pieces);
+  }
   if (!source_pieces.empty() || is_ragged) return (static_cast<std::int64_t>(pieces.size()) + parts - 1) / parts;
   const std::int64_t rows = static_cast<std::int64_t>(inputs.size()) / parts;
   return std::count_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.first_row < rows; });

@@ -43,6 +43,13 @@ struct Batch {
   bool is_ragged = false;  ///< Each piece is a whole sample, of its own length.
   /// Of a batch of pairs: the number of the pair of pieces 2 i and 2 i + 1, the chosen and the rejected answer.
   std::vector<std::int64_t> pairs{};
+  /// Consecutive pieces that are one example of texts, and what is known of them: labels, tags of the tokens, scores.
+  struct Example {
+    std::int64_t first_piece = 0, n_pieces = 1;
+    std::vector<double> labels{};
+  };
+  std::vector<Example> examples{};    ///< Of a batch of texts; they cover its pieces.
+  std::vector<std::int32_t> types{};  ///< Of their tokens, or empty: all 0.
 
   std::int64_t n_counted() const;
   /// The number of pieces in the first of `parts` equal parts.

@@ -41,8 +41,12 @@ void DryPass::run(const Model& model) {
     loss.output_gradients = gradients;
   }
   LossResult found;
-  pass_.training.loss = &loss;
-  pass_.training.result = &found;
+  if (task || model.config().has_head) {
+    pass_.training.loss = &loss;
+    pass_.training.result = &found;
+  } else {  // a model without a head learns by its rows
+    pass_.receive_hidden = [this](const Tensor& rows) { pass_.grad(rows); };
+  }
   model.forward_backward(pass_, tokens);
 }
 

@@ -179,7 +179,10 @@ Tensor Model::encode(Pass& p, const Tokens& tokens, SharedStates& states) const 
 }
 
 void Model::forward_backward(Pass& p, const Tokens& tokens) const {
-  if (!p.is_taped() || p.training.loss == nullptr || p.training.result == nullptr) {
+  const bool has_loss = p.training.loss != nullptr && p.training.result != nullptr;
+  // Who receives outputs, rows or logits may set their gradients.
+  const bool is_received = p.receive_outputs || p.receive_hidden || p.logits.receive;
+  if (!p.is_taped() || (!has_loss && !is_received)) {
     throw InternalError("learn", "expected a tape and a loss");
   }
   const ArenaScope scope(p.arena);

@@ -101,6 +101,16 @@ std::vector<std::int64_t> ConfigSection::integers(const std::string& key) {
   return value->get<std::vector<std::int64_t>>();
 }
 
+std::vector<double> ConfigSection::numbers(const std::string& key) {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const bool fits = value->is_array() && std::all_of(value->begin(), value->end(), [](const Json& element) {
+                      return element.is_number() && element >= 0;
+                    });
+  if (!fits) fail(key, "expected a list of numbers, got " + value->dump());
+  return value->get<std::vector<double>>();
+}
+
 bool ConfigSection::is_list(const std::string& key) {
   const Json* value = find(key);
   return value != nullptr && value->is_array();

@@ -29,6 +29,7 @@ class ConfigSection {
   std::string text(const std::string& key);  ///< Throws if the key is missing or empty.
   std::vector<std::string> texts(const std::string& key);
   std::vector<std::int64_t> integers(const std::string& key);  ///< A list of whole numbers from 0.
+  std::vector<double> numbers(const std::string& key);         ///< A list of numbers from 0.
   bool is_list(const std::string& key);
   bool is_table(const std::string& key);
   const Json* table(const std::string& key);  ///< Null if the key is missing.

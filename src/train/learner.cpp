@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/fingerprint.h"
-#include "train/distributed/batch_part.h"
 #include "train/score_pieces.h"
 
 namespace vitrine {
@@ -21,6 +20,8 @@ std::uint64_t fingerprint_of(const Batch& batch) {
   f.add(std::as_bytes(std::span(batch.counts)));
   f.add(std::as_bytes(std::span(batch.sources)));
   f.add(std::as_bytes(std::span(batch.pairs)));
+  f.add(std::as_bytes(std::span(batch.types)));
+  for (const Batch::Example& example : batch.examples) f.add(std::as_bytes(std::span(example.labels)));
   return f.value();
 }
 
@@ -85,7 +86,10 @@ Learner::Step Learner::forward_backward(const Batch& batch, std::int64_t step, c
     losses.parts.resize(static_cast<std::size_t>(options_.micro_batches));
     losses.pairs.resize(batch.pairs.size());
     losses.choices.resize(losses.parts.size() * choices_.size());
-    result.skipped = backward_parts(batch, step, taps, static_cast<double>(result.targets), losses);
+    if (texts_) result.skipped = compare_texts(batch, step, losses);
+    if (result.skipped.empty()) {
+      result.skipped = backward_parts(batch, step, taps, static_cast<double>(result.targets), losses);
+    }
     if (result.skipped.empty()) add_losses(losses, result);
     add_choices(losses);
   }
@@ -137,6 +141,19 @@ void Learner::move_corrections() const {
   }
 }
 
+/// The pass of a micro-batch, without a tape.
+Pass Learner::pass_of(const BatchPart& part, std::int64_t step, std::int64_t number, BlockEvents* events) {
+  Pass pass{machine(), part.segments};
+  pass.sources = part.sources;
+  for (Segment& s : pass.segments) s.modifiers.adapters = trainable_.adapters();
+  for (Segment& s : pass.sources) s.modifiers.adapters = trainable_.adapters();
+  pass.training.dropout = {static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
+                           static_cast<std::uint32_t>(number)};
+  pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
+  pass.training.blocks = events;
+  return pass;
+}
+
 /// Adds the gradient of a micro-batch to the gradients, and computes its losses.
 void Learner::backward_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps,
                             double n_targets, StepLosses& losses, BlockEvents* events) {
@@ -167,17 +184,14 @@ void Learner::backward_part(const Batch& batch, std::int64_t step, std::int64_t 
     };
   }
   tape_.clear();  // the last pass may have thrown
-  Taps* const part_taps = taps ? taps(number) : nullptr;
-  Pass pass{machine(), part.segments, {}, part_taps};
-  pass.sources = part.sources;
-  const Dropout dropout{static_cast<float>(options_.dropout), options_.seed, static_cast<std::uint32_t>(step),
-                        static_cast<std::uint32_t>(number)};
-  for (Segment& s : pass.segments) s.modifiers.adapters = trainable_.adapters();
-  for (Segment& s : pass.sources) s.modifiers.adapters = trainable_.adapters();
-  pass.training = {&tape_, &loss, &found, options_.recompute, dropout};
-  pass.training.adapter_dropout = static_cast<float>(options_.adapter_dropout);
-  if (part_taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
-  pass.training.blocks = events;
+  Pass pass = pass_of(part, step, number, events);
+  pass.taps = taps ? taps(number) : nullptr;
+  pass.training.tape = &tape_;
+  pass.training.recompute = options_.recompute;
+  if (pass.taps == nullptr) pass.training.begin = begin_;  // taps may want any gradient
+  if (texts_) return backward_texts(batch, part, number, pass, losses);
+  pass.training.loss = &loss;
+  pass.training.result = &found;
   trainable_.model().forward_backward(pass, part.tokens());
   Losses& own = losses.parts[static_cast<std::size_t>(number)];
   own.cross_entropy = found.cross_entropy / n_targets;
@@ -227,15 +241,17 @@ void Learner::add_losses(const StepLosses& losses, Step& result) const {
     balance += part.balance;
     router_z += part.router_z;
   }
+  if (losses.texts) result.loss = losses.texts->loss;
   if (preference_) {
     for (const PairLoss& pair : losses.pairs) result.pairs.add(pair);
     result.loss = result.pairs.loss / static_cast<double>(result.pairs.n);
-    if (!std::isfinite(result.loss)) result.skipped = "its loss is not finite";
   }
+  if ((preference_ || texts_) && !std::isfinite(result.loss)) result.skipped = "its loss is not finite";
   result.auxiliary = options_.z_loss * z_squares + options_.balance_loss * balance + options_.router_z_loss * router_z;
 }
 
 double Learner::score(const Batch& batch, BlockEvents* events) {
+  if (texts_) return score_texts(batch, events);
   const BatchPart part = part_of(batch, 0, 1);
   LossRequest loss{part.targets, part.weights};
   LossResult found;

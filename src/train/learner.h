@@ -7,10 +7,13 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
+#include "train/distributed/batch_part.h"
 #include "train/distributed/gradient_sum.h"
 #include "train/distributed/shared_steps.h"
 #include "train/optimizer.h"
 #include "train/preference.h"
+#include "train/text_loss.h"
+#include "train/text_outputs.h"
 #include "train/train_config.h"
 #include "train/trainable.h"
 
@@ -41,6 +44,12 @@ class Learner {
   /// The loss is from now on that of pairs of answers; `references` are the scores of all pairs by their number, empty
   /// if the objective has none.
   void prefer(const PreferenceOptions& options, std::vector<PairScore> references);
+
+  /// The loss is from now on that of texts. If it compares the texts of a batch with each other, and there are several
+  /// micro-batches, a step first computes all outputs without gradients, and then the gradients of one micro-batch
+  /// after another (GradCache, Gao et al. 2021): the loss does not depend on micro_batches, and the memory is that of
+  /// one. The same is done for weights of words, whose logits are computed in groups of rows.
+  void learn_texts(const TextObjective& objective, const TextResult& result);
 
   /// Returns the taps of micro-batch number `part`, or null.
   using TapsOf = std::function<Taps*(std::int64_t part)>;
@@ -89,8 +98,25 @@ class Learner {
   struct StepLosses {
     std::vector<Losses> parts;
     std::vector<PairLoss> pairs;
-    std::vector<std::int64_t> choices;  // by micro-batch: those of each expert of each correction
+    std::vector<std::int64_t> choices;    // by micro-batch: those of each expert of each correction
+    std::optional<TextLossResult> texts;  // of the whole batch, if it is known before the gradients
+    std::vector<double> outputs;          // which it is of
   };
+
+  /// What is learned from texts.
+  struct Texts {
+    TextObjective objective;
+    TextResult result;
+    std::int64_t width;  // elements of an output
+  };
+  void deliver_outputs(Pass& pass, std::function<void(std::span<const double> outputs)> receive) const;
+  std::int64_t output_begin(const Batch& batch, std::int64_t piece) const;
+  Pass pass_of(const BatchPart& part, std::int64_t step, std::int64_t number, BlockEvents* events);
+  std::vector<double> outputs_of(const BatchPart& part, std::int64_t step, std::int64_t number, BlockEvents* events);
+  std::vector<double> all_outputs(const Batch& batch, std::int64_t step);
+  std::string compare_texts(const Batch& batch, std::int64_t step, StepLosses& losses);
+  void backward_texts(const Batch& batch, const BatchPart& part, std::int64_t number, Pass& pass, StepLosses& losses);
+  double score_texts(const Batch& batch, BlockEvents* events);
 
   PairLoss loss_of_pair(const Batch& batch, std::size_t pair, const PairScore& score) const;
   void backward_part(const Batch& batch, std::int64_t step, std::int64_t number, const TapsOf& taps, double n_targets,
@@ -114,6 +140,7 @@ class Learner {
   std::optional<SharedSteps> shared_;
   Tape tape_;
   std::optional<PreferenceOptions> preference_;
+  std::optional<Texts> texts_;
   std::vector<PairScore> references_;    // by the number of the pair
   std::vector<TrainParam> corrections_;  // that training moves
   std::vector<std::int64_t> choices_;    // of the step: those of each expert of each correction

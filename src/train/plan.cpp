@@ -8,7 +8,7 @@
 namespace vitrine {
 
 std::vector<std::string> plan_of(const TrainConfig& c, const Start& start, const TrainingData& data,
-                                 const ConversationData* talk, const Ranks& ranks, Shard shard, ThreadPool& pool) {
+                                 const DataPlan& plan, const Ranks& ranks, Shard shard, ThreadPool& pool) {
   std::vector<std::string> lines;
   const auto tell = [&](std::string line) { lines.push_back(std::move(line)); };
   const StepOptions& t = c.train;
@@ -18,8 +18,8 @@ std::vector<std::string> plan_of(const TrainConfig& c, const Start& start, const
   const double epochs = static_cast<double>(t.steps * t.batch) / data.samples_per_epoch();
   const std::string model_text = fmt::format("{:.2f} M parameters ({}); {} steps of {}", n_params / 1e6,
                                              start.files.family.model_type, t.steps, t.batch);
-  if (talk) {
-    tell(fmt::format("{} {}", model_text, talk->plan(epochs)));
+  if (plan.talk || plan.texts) {
+    tell(fmt::format("{} {}", model_text, plan.talk ? plan.talk->plan(epochs) : plan.texts->plan(epochs)));
   } else {
     tell(fmt::format("{} x {} tokens: {:.2f} epochs of {} tokens; {:.3g} parameters per token of the corpus",
                      model_text, t.seq_len, epochs, data.training_tokens(), n_params / corpus));
@@ -31,8 +31,10 @@ std::vector<std::string> plan_of(const TrainConfig& c, const Start& start, const
   } else if (start.files.family.model_type == "vitrine") {
     tell("no published family has this config: only vitrine can read its checkpoints (model_type vitrine)");
   }
-  const std::int64_t sequences = t.batch / t.micro_batches * (talk && talk->is_pairs() ? 2 : 1);
-  TrainWorkload workload{sequences, t.seq_len, t.dtype, c.optimizer.kind, t.recompute, t.dropout > 0};
+  std::int64_t sequences = t.batch / t.micro_batches * (plan.talk && plan.talk->is_pairs() ? 2 : 1);
+  if (plan.texts) sequences *= plan.texts->most_pieces();
+  const std::int64_t length = plan.texts ? plan.texts->longest() : t.seq_len;
+  TrainWorkload workload{sequences, length, t.dtype, c.optimizer.kind, t.recompute, t.dropout > 0};
   workload.share = {ranks.rank(), ranks.size(), t.micro_batches, shard};
   if (start.trainable.adapter() != nullptr) workload.trainable = &start.trainable;
   workload.adapter_dropout = t.adapter_dropout > 0;

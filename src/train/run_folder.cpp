@@ -99,6 +99,18 @@ Json fixed_words(const TrainConfig& c, const TrainingData& corpus) {
                            {"gamma", p.gamma},
                            {"reference", p.reference == PreferenceOptions::Reference::base ? "base" : "start"}};
   }
+  if (c.text) {
+    words["order"] = c.data.talk.is_shuffled ? "shuffled" : "file";
+    words["samples"] = fmt::format("{:016x}", corpus.fingerprint());
+    words["text"] = {{"task", static_cast<int>(c.text->task)},
+                     {"loss", c.text->loss ? Json(static_cast<int>(*c.text->loss)) : Json()},
+                     {"scale", c.text->scale ? Json(*c.text->scale) : Json()},
+                     {"symmetric", c.text->is_symmetric},
+                     {"matryoshka_dims", c.text->dimensions},
+                     {"matryoshka_weights", c.text->dimension_weights},
+                     {"document_regularizer_weight", c.text->flops.documents},
+                     {"query_regularizer_weight", c.text->flops.queries}};
+  }
   if (t.objective == StepOptions::Objective::masked) words["mask_fraction"] = t.mask_fraction;
   if (corpus.source_info() != nullptr) {
     words["source_fingerprint"] = fmt::format("{:016x}", corpus.source_info()->fingerprint);

@@ -12,6 +12,8 @@
 #include "data/pack.h"
 #include "data/pairs.h"
 #include "tokenizer/tokenizer.h"
+#include "train/new_head.h"
+#include "train/sentence_files.h"
 
 namespace vitrine {
 
@@ -67,6 +69,22 @@ std::string own_tokenizer(const TrainConfig& c, const std::string& checkpoint, c
   return load_checkpoint(c.model.checkpoint).tokenizer_path;
 }
 
+/// The start of a run that gives a model a new head.
+Start start_with_head(const TrainConfig& c, const Checkpoint& base, ModelFiles files, ThreadPool& pool,
+                      const Kernels& k) {
+  const std::string& where = c.model.checkpoint;
+  files.config = with_new_head(files.config, where, c.text->task, c.model.labels, c.model.problem);
+  files.family = family_of(files.config, where);
+  const ModelConfig config = read_model_config(files.family, files.config, where);
+  InitOptions init;
+  init.scheme = InitOptions::Scheme::normal;
+  const Json range = files.config.value("initializer_range", Json());
+  if (range.is_number() && range > 0) init.std = range.get<double>();
+  const auto source = [&](const std::string& name) { return source_of_head(files.family, name); };
+  Trainable trainable = extend_trainable(*base.model, config, c.train.dtype, init, source, c.train.seed, pool, k);
+  return {std::move(trainable), std::move(files)};
+}
+
 }  // namespace
 
 Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k,
@@ -82,7 +100,11 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
   }
   const Json config = parse_json(loaded.config, checkpoint);
   const std::string tokenizer = c.data.tokenizer.empty() ? own_tokenizer(c, checkpoint, loaded) : c.data.tokenizer;
-  return {copy_trainable(loaded.model, c.train.dtype, pool, k), {family_of(config, checkpoint), config, tokenizer}};
+  ModelFiles files{family_of(config, checkpoint), config, tokenizer};
+  if (c.text) files.sentences = sentence_files(checkpoint, c.text->task, loaded.model->config().d_model);
+  const bool is_first = checkpoint == c.model.checkpoint;
+  if (is_first && !c.model.labels.empty()) return start_with_head(c, loaded, std::move(files), pool, k);
+  return {copy_trainable(loaded.model, c.train.dtype, pool, k), std::move(files)};
 }
 
 void take_balance_loss(StepOptions& steps, const ModelFiles& files) {
@@ -144,6 +166,18 @@ MaskOptions mask_options(const TrainConfig& run, const ModelConfig& model, const
   return {run.train.mask_fraction, *mask, model.vocab_size, run.train.seed};
 }
 
+namespace {
+
+/// Turns epochs into steps.
+void set_steps(TrainConfig& c, const TrainingData& data) {
+  if (c.train.epochs == 0) return;
+  const double steps = std::ceil(c.train.epochs * data.samples_per_epoch() / static_cast<double>(c.train.batch));
+  c.train.steps = c.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
+  validate(c.schedule);
+}
+
+}  // namespace
+
 std::shared_ptr<const ConversationData> open_talk(Ranks& ranks, TrainConfig& c, const RunFolder* folder,
                                                   std::optional<std::int64_t> resumed) {
   if (!c.data.is_talk()) return nullptr;
@@ -155,12 +189,15 @@ std::shared_ptr<const ConversationData> open_talk(Ranks& ranks, TrainConfig& c, 
   if (c.data.talk.now.empty()) c.data.talk.now = current_time();
   c.data.talk.now = ranks.broadcast(c.data.talk.now);
   auto talk = ranks.together([&] { return std::make_shared<const ConversationData>(c); });
-  if (c.train.epochs > 0) {
-    const double steps = std::ceil(c.train.epochs * talk->samples_per_epoch() / static_cast<double>(c.train.batch));
-    c.train.steps = c.schedule.steps = static_cast<std::int64_t>(std::min(steps, 1e12));
-    validate(c.schedule);
-  }
+  set_steps(c, *talk);
   return talk;
+}
+
+std::shared_ptr<const TextData> open_texts(TrainConfig& c, const Start& start) {
+  const std::string& tokenizer = start.files.tokenizer.empty() ? c.model.checkpoint : start.files.tokenizer;
+  auto texts = std::make_shared<const TextData>(c, start.trainable.model().config(), tokenizer);
+  set_steps(c, *texts);
+  return texts;
 }
 
 void prefer_pairs(Ranks& ranks, const TrainConfig& c, const ConversationData& talk, Learner& learner, bool resumes,

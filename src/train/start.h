@@ -16,6 +16,7 @@
 #include "train/learner.h"
 #include "train/preference.h"
 #include "train/run_folder.h"
+#include "train/text_data.h"
 #include "train/train_config.h"
 #include "train/trainable.h"
 
@@ -50,6 +51,9 @@ MaskOptions mask_options(const TrainConfig& run, const ModelConfig& model, const
 /// checkpoint. Only rank 0 has a folder.
 std::shared_ptr<const ConversationData> open_talk(Ranks& ranks, TrainConfig& config, const RunFolder* folder,
                                                   std::optional<std::int64_t> resumed);
+
+/// Reads data.texts for the model of the start, and sets the steps of the config's epochs. Throws as TextData does.
+std::shared_ptr<const TextData> open_texts(TrainConfig& config, const Start& start);
 
 /// Lets the learner compare pairs. Rank 0 computes the scores of the reference once, and keeps them for a resumed run.
 void prefer_pairs(Ranks& ranks, const TrainConfig& config, const ConversationData& talk, Learner& learner, bool resumes,

@@ -44,7 +44,9 @@ ModelSource read_model(ConfigSection& section, const std::string& path) {
     for (const char* key : {"set", "init", "init_std", "embedding_std"}) {
       section.refuse(key, "it has no effect on a model from a checkpoint");
     }
+    read_new_head(section, model.labels, model.problem);
   } else {
+    for (const char* key : {"labels", "problem_type"}) section.refuse(key, "it describes a new head on model.from");
     const bool is_inline = has_config && section.is_table("config");
     model.where = is_inline ? path : section.text(has_preset ? "preset" : "config");
     model.config = is_inline ? *section.table("config") : preset_or_config(model.where);
@@ -79,17 +81,19 @@ DataOptions read_data(ConfigSection& section) {
   DataOptions data;
   data.conversations = section.text("conversations", "");
   data.pairs = section.text("pairs", "");
-  const bool has_talk = !data.conversations.empty() || !data.pairs.empty();
+  data.texts = section.text("texts", "");
+  const bool has_talk = !data.conversations.empty() || !data.pairs.empty(), has_texts = !data.texts.empty();
   if (!data.conversations.empty()) section.refuse("pairs", "conversations already gives the data");
-  if (has_talk) section.refuse("train", "conversations or pairs already gives the data");
-  if (!has_talk) data.train = section.text("train");
+  if (has_talk) section.refuse("texts", "conversations or pairs already gives the data");
+  if (has_talk || has_texts) section.refuse("train", "conversations, pairs or texts already gives the data");
+  if (!has_talk && !has_texts) data.train = section.text("train");
   if (!data.is_talk()) {
-    for (const char* key : {"mask", "learn", "template", "now", "order", "too_long"}) {
+    for (const char* key : {"mask", "learn", "template", "now", "too_long"}) {
       section.refuse(key, "it applies to conversations and pairs only");
     }
-  } else {
-    section.refuse("mask_documents", "conversations and pairs are always separate");
   }
+  if (!has_talk && !has_texts) section.refuse("order", "it applies to conversations, pairs and texts only");
+  if (has_talk || has_texts) section.refuse("mask_documents", "conversations, pairs and texts are always separate");
   data.talk = read_talk(section);
   data.validation = section.text("validation", "");
   if (!data.validation.empty()) section.refuse("validation_fraction", "validation already gives the validation tokens");
@@ -107,7 +111,11 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   train.objective = section.choice<Objective>("objective", {{"next", Objective::next}, {"masked", Objective::masked}});
   if (train.objective == Objective::next) section.refuse("mask_fraction", "it applies to objective = \"masked\" only");
   train.mask_fraction = section.number("mask_fraction", train.mask_fraction, 1e-6, 1);
-  if (!data.is_talk()) section.refuse("epochs", "it applies to conversations and pairs only");
+  const bool has_texts = !data.texts.empty();
+  if (!data.train.empty()) section.refuse("epochs", "it applies to conversations, pairs and texts only");
+  for (const char* key : {"objective", "label_smoothing", "z_loss", "balance_loss", "router_z_loss"}) {
+    if (has_texts) section.refuse(key, "it has no effect on texts, whose loss is in [loss]");
+  }
   if (section.has("epochs")) {
     section.refuse("steps", "epochs already gives the number of steps");
     train.epochs = section.number("epochs", 1, 1e-9, kMaxNumber);
@@ -117,7 +125,7 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   if (train.steps > kMaxSteps) section.fail("steps", "there are too many steps");
   train.batch = section.integer("batch", 1);
   if (train.batch > kMaxBatch) section.fail("batch", "there are too many sequences");
-  train.seq_len = section.integer("seq_len", 1);
+  train.seq_len = has_texts ? section.integer("seq_len", 0, 1, kMaxSteps) : section.integer("seq_len", 1);
   train.micro_batches = section.integer("micro_batches", 1, 1);
   if (train.batch % train.micro_batches != 0) {
     section.fail("micro_batches", "expected a divisor of batch " + std::to_string(train.batch));
@@ -274,6 +282,7 @@ LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   log.validate_every = steps("validate_every", 0, 0);
   if (log.validate_every == 0) section.refuse("validate_batches", "it has no effect without validate_every");
   log.validate_batches = steps("validate_batches", 0, 0);
+  if (!data.texts.empty()) section.refuse("sample_every", "a model that learns from texts generates none");
   log.sample_every = steps("sample_every", 0, 0);
   for (const char* key : {"sample_prompt", "sample_tokens"}) {
     if (log.sample_every == 0) section.refuse(key, "it has no effect without sample_every");
@@ -299,7 +308,7 @@ struct Reading {
 };
 
 Reading read(const TomlFile& file, const std::string& path) {
-  const std::vector<std::string> names = {"model",     "data",     "train", "lora", "preference",
+  const std::vector<std::string> names = {"model",     "data",     "train", "lora", "preference", "loss",
                                           "optimizer", "schedule", "clip",  "log",  "out"};
   for (const auto& [name, value] : file.values.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
@@ -313,13 +322,23 @@ Reading read(const TomlFile& file, const std::string& path) {
   TrainConfig& config = reading.config;
   config.model = read_model(section("model"), path);
   config.data = read_data(section("data"));
+  config.text = read_text_options(section("train"), section("loss"), !config.data.texts.empty());
   config.train = read_steps(section("train"), config.data);
   config.preference = read_preference(section("preference"), config.data);
   if (config.data.is_talk()) check_talk(config, path);
+  if (config.text && config.model.checkpoint.empty()) {
+    throw BadInput(path, "model.from: the key is missing; a task needs a model that reads texts");
+  }
+  if (!config.model.labels.empty() && (!config.text || config.text->task == LearnedTask::embed)) {
+    throw BadInput(path, "model.labels: they are of task = \"classify\", \"tag\" and \"rerank\"");
+  }
   if (file.values.contains("lora")) {
     config.lora = read_lora(section("lora"));
     config.train.adapter_dropout = config.lora->dropout;
     check_lora(config, path);
+    if (!config.model.labels.empty()) {
+      throw BadInput(path, "model.labels: [lora] leaves the head as it is, so a new one would not learn");
+    }
   }
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
   // Epochs become steps when the data is read.
@@ -375,6 +394,7 @@ void check_with_model(const TrainConfig& config, const ModelConfig& model) {
     throw BadInput("train.seq_len", "expected at most {} tokens (the encoder's context), got {}",
                    model.encoder->max_seq_len, config.train.seq_len);
   }
+  if (config.text) return;
   const bool masks = config.train.objective == StepOptions::Objective::masked;
   if (masks && !is_bidirectional(model)) {
     throw BadInput("train.objective", "the model sees no later tokens, so it cannot fill in masks");

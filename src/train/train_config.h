@@ -7,13 +7,17 @@
 //   [model]      one of preset = "gpt2" | config = "config.json" or a table of its keys | from = "checkpoint";
 //                set = { d_model = 128, d_ff = "8/3 d, round up to 64" };
 //                init = "auto" | "glorot" | "gpt2", init_std, embedding_std
-//   [data]       one of train | conversations | pairs; validation or validation_fraction, tokenizer, mask_documents;
+//                labels, problem_type of a new head
+//   [data]       one of train | conversations | pairs | texts; validation or validation_fraction, tokenizer,
+//                mask_documents;
 //                for conversations and pairs: mask = "auto" | "marks" | "difference",
 //                learn = "assistant" | "last" | "all", template, now, order = "shuffled" | "file",
 //                too_long = "error" | "drop" | "cut"
 //   [preference] for pairs: objective = "dpo" | "ipo" | "hinge" | "simpo" | "orpo", beta, label_smoothing, gamma,
 //                reference = "base" | "start"
-//   [train]      objective = "next" | "masked", mask_fraction, steps or epochs, batch, micro_batches, seq_len, seed,
+//   [loss]       of texts: name, scale, symmetric, matryoshka_dims, matryoshka_weights
+//   [train]      task = "classify" | "tag" | "rerank" | "embed"; objective = "next" | "masked", mask_fraction, steps or
+//   epochs, batch, micro_batches, seq_len, seed,
 //                dtype = "f32" | "bf16", dropout, label_smoothing, z_loss,
 //                balance_loss, balance = "sequence" | "hugging_face", router_z_loss, router_bias_rate, recompute
 //   [optimizer]  name = "adamw" | "sgd", beta1, beta2, eps, weight_decay, momentum
@@ -38,6 +42,7 @@
 #include "train/optimizer.h"
 #include "train/preference.h"
 #include "train/schedule.h"
+#include "train/text_options.h"
 
 namespace vitrine {
 
@@ -47,6 +52,8 @@ struct ModelSource {
   std::string where;       ///< The config's name in messages.
   std::string checkpoint;  ///< A path for load_checkpoint; "": none.
   InitOptions init;
+  std::vector<std::string> labels{};           ///< Of a new head on the checkpoint; empty: it has one.
+  std::optional<TaskHead::Problem> problem{};  ///< Of that head.
 
   /// The model of `config`. Throws as read_model_config does.
   ModelConfig read() const;
@@ -65,17 +72,17 @@ struct TalkOptions {
   bool operator==(const TalkOptions&) const = default;
 };
 
-/// One of train, conversations and pairs is given.
+/// One of train, conversations, pairs and texts is given.
 struct DataOptions {
   std::string train;
-  std::string conversations, pairs;  ///< JSON Lines.
+  std::string conversations, pairs, texts;  ///< JSON Lines.
   TalkOptions talk;
   std::string validation;          ///< "": a fraction of train.
   double validation_fraction = 0;  ///< 0 and no `validation`: no validation.
   std::string tokenizer;           ///< "": the checkpoint's.
   bool mask_documents = false;
 
-  bool is_talk() const { return train.empty(); }
+  bool is_talk() const { return train.empty() && texts.empty(); }
   bool operator==(const DataOptions&) const = default;
 };
 
@@ -90,7 +97,7 @@ struct StepOptions {
   double epochs = 0;               ///< Of conversations or pairs.
   std::int64_t batch = 0;          ///< Sequences per step, all micro-batches together.
   std::int64_t micro_batches = 1;  ///< Equal parts of a step.
-  std::int64_t seq_len = 0;
+  std::int64_t seq_len = 0;        ///< 0: as many as the model reads of a text.
   std::uint64_t seed = 1;
   DType dtype = DType::f32;
   double dropout = 0;
@@ -138,7 +145,8 @@ struct TrainConfig {
   DataOptions data;
   StepOptions train;
   std::optional<LoraOptions> lora;
-  PreferenceOptions preference;  ///< For data.pairs.
+  PreferenceOptions preference;     ///< For data.pairs.
+  std::optional<TextOptions> text;  ///< For data.texts.
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   LogOptions log;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -187,6 +188,33 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
   return trainable;
 }
 
+Trainable extend_trainable(const Model& model, const ModelConfig& config, DType dtype, const InitOptions& options,
+                           const std::function<std::string(const std::string& name)>& source, std::uint64_t seed,
+                           ThreadPool& pool, const Kernels& k) {
+  std::map<std::string, const Param*> known;
+  for_each_param(model.config(), model.params(),
+                 [&](const Param& param, const std::string& name, const Shape&) { known[name] = &param; });
+  Trainable trainable(config, dtype);
+  const std::span<const TrainParam> params = trainable.params();
+  const NormsByName norms = norms_of(config);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const auto found = known.find(source(params[i].name));
+    if (found != known.end() && found->second->present() && found->second->shape == params[i].shape) {
+      const MatrixView& view = found->second->view;
+      if (is_quantized(view.dtype)) {
+        throw Unsupported(params[i].name, "expected weights of f32, f16 or bf16 to train on, got {}",
+                          name_of(view.dtype));
+      }
+      copy_dense(view, params[i].value, pool, k);
+    } else {
+      const InitRule rule = init_rule(config, norms, params[i].name, params[i].shape, options);
+      draw_initial(rule, seed, i, 0, {params[i].value, static_cast<std::size_t>(params[i].count())});
+    }
+  }
+  trainable.round_weights(pool, k);
+  return trainable;
+}
+
 ParamValues values_of(const Model& model, const Hold& hold) {
   std::vector<MatrixView> views;
   for_each_param(model.config(), model.params(), [&](const Param& param, const std::string& name, const Shape&) {
@@ -235,6 +263,10 @@ void save_model(const Trainable& trainable, const ModelFiles& files, const std::
                              values_of(model, hold), pool);
   copy_tokenizer(files.tokenizer, folder);
   write_template();
+  for (const auto& [name, text] : files.sentences) {
+    fs::create_directories((to / name).parent_path());
+    write_file((to / name).string(), text);
+  }
   write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());
 }
 

@@ -24,6 +24,7 @@
 #include "model/model.h"
 #include "parallel/thread_pool.h"
 #include "tensor/param.h"
+#include "train/sentence_files.h"
 
 namespace vitrine {
 
@@ -103,6 +104,13 @@ Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptio
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
                          const IsTrainable& learns = {});
 
+/// Parameters for `config`: copies of those that `model` has, by their names and shapes; the others, those of a new
+/// head, are drawn as `options` says. `source` returns the name of the parameter of `model` to copy. Throws as
+/// copy_trainable().
+Trainable extend_trainable(const Model& model, const ModelConfig& config, DType dtype, const InitOptions& options,
+                           const std::function<std::string(const std::string& name)>& source, std::uint64_t seed,
+                           ThreadPool& pool, const Kernels& k);
+
 /// The contents of a checkpoint in addition to the parameters.
 struct ModelFiles {
   Family family;
@@ -110,6 +118,7 @@ struct ModelFiles {
   std::string tokenizer;        ///< A file, or a folder that has one; "": none.
   PeftOptions adapter{};        ///< If an adapter is written.
   std::string chat_template{};  ///< Replaces that of the tokenizer's files; "": none does.
+  FolderFiles sentences{};      ///< Of sentence-transformers.
 };
 
 /// Called before an element of the state is read, if not all of it is in this process

@@ -57,7 +57,7 @@ class Trainer::Run {
         optimizer_(c.optimizer, start_.trainable.params()),
         learner_(start_.trainable, optimizer_, c_.train, pool_, kernels_, interrupt(), run_.poll) {
     ranks_.together([&] { open_data(); });
-    ranks_.together([&] { learner_.share(ranks_, run_.shard, c.data.train); });
+    ranks_.together([&] { learner_.share(ranks_, run_.shard, c.text ? c.data.texts : c.data.train); });
     share_start();
   }
 
@@ -81,7 +81,9 @@ class Trainer::Run {
  private:
   const Model& model() const { return start_.trainable.model(); }
   void begin() {
-    for (const std::string& line : plan_of(c_, start_, *corpus_, talk_.get(), ranks_, run_.shard, pool_)) tell(line);
+    for (const std::string& line :
+         plan_of(c_, start_, *corpus_, {talk_.get(), texts_.get()}, ranks_, run_.shard, pool_))
+      tell(line);
     if (run_.loaded) run_.loaded();
     ranks_.together([&] {
       if (folder_) folder_->prepare();
@@ -170,7 +172,8 @@ class Trainer::Run {
   Optimizer optimizer_;
   Learner learner_;
   std::shared_ptr<const TrainingData> corpus_;
-  ReadArray read_array_;  // of the checkpoint that rank 0 resumes
+  std::shared_ptr<const TextData> texts_;  // null for others
+  ReadArray read_array_;                   // of the checkpoint that rank 0 resumes
   std::optional<MaskOptions> mask_;
   std::optional<Samples> samples_;     // if the config enables them
   std::optional<MetricsLog> metrics_;  // of rank 0
@@ -194,7 +197,13 @@ class Trainer::Run {
 /// Opens the data and checks that everything fits together. Rank 0 also resumes.
 void Trainer::Run::open_data() {
   take_balance_loss(c_.train, start_.files);
-  corpus_ = talk_ ? std::shared_ptr<const TrainingData>(talk_) : open_corpus(c_, model().config(), start_.files.config);
+  if (c_.text) {
+    corpus_ = texts_ = open_texts(c_, start_);
+    learner_.learn_texts(texts_->objective(), texts_->result());
+  } else {
+    corpus_ =
+        talk_ ? std::shared_ptr<const TrainingData>(talk_) : open_corpus(c_, model().config(), start_.files.config);
+  }
   if (talk_) talk_->check_with_model(model().config());
   if (!c_.data.talk.chat_template.empty()) {
     start_.files.chat_template = std::string(MappedFile::open(c_.data.talk.chat_template)->text());

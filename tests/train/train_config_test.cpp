@@ -316,6 +316,8 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       kTalk + "data.conversations = 'c.jsonl'\n",
       kTalk + "data.pairs = 'p.jsonl'\n",
       kTalk + "data.pairs = 'p.jsonl'\npreference.objective = 'simpo'\n",
+      kTalk + "data.texts = 't.jsonl'\ntrain.task = 'embed'\n",
+      kTalk + "data.texts = 't.jsonl'\ntrain.task = 'classify'\nmodel.labels = ['a']\n",
   };
   std::size_t with_default = 0;
   for (const DocumentedKey& row : documented_keys()) {
@@ -339,10 +341,16 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
 }
 
 TEST(TrainConfig, TheTableOfKeysHasTheTypes) {
-  const std::map<std::string, std::string> wrong = {
-      {"text", "3"},          {"number", "'x'"},        {"whole number", "0.5"},
-      {"true or false", "1"}, {"list of texts", "'x'"}, {"table", "'x'"},
-      {"text or table", "3"}, {"text or list", "3"},    {"list of whole numbers", "'x'"}};
+  const std::map<std::string, std::string> wrong = {{"text", "3"},
+                                                    {"number", "'x'"},
+                                                    {"whole number", "0.5"},
+                                                    {"true or false", "1"},
+                                                    {"list of texts", "'x'"},
+                                                    {"table", "'x'"},
+                                                    {"text or table", "3"},
+                                                    {"text or list", "3"},
+                                                    {"list of whole numbers", "'x'"},
+                                                    {"list of numbers", "'x'"}};
   for (const DocumentedKey& row : documented_keys()) {
     ASSERT_TRUE(wrong.contains(row.type)) << row.key << ": " << row.type;
     const bool is_source = row.key == "model.config" || row.key == "model.from" || row.key == "model.preset";

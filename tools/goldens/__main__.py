@@ -15,7 +15,7 @@ sys.path[0] = str(FOLDER.parent)  # in place of this folder, whose files are mod
 KINDS = [
     "decoders", "figures", "masked", "heads", "sentences", "changed_sentences", "vector_precisions", "spans", "integrated_gradients", "pairs", "own", "lens", "beam", "score",
     "data_tokenizers", "small_tokenizers", "bert_tokenizers", "marian_tokenizers", "trained_merges", "trained_vocabularies",
-    "template_pieces", "quantized_blocks", "quantized_folders", "lora", "quantization_mix", "optimizers", "adamw_steps", "ngrams", "events",
+    "template_pieces", "quantized_blocks", "quantized_folders", "lora", "quantization_mix", "optimizers", "adamw_steps", "text_losses", "text_scores", "ngrams", "events",
     "unicode_tables", "score_tables", "template_tables",
 ]  # fmt: skip
 

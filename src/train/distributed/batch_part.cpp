@@ -7,7 +7,14 @@ BatchPart part_of(const Batch& batch, std::int64_t i, std::int64_t n) {
   const bool by_piece = has_sources || batch.is_ragged;
   const auto n_rows = static_cast<std::int64_t>(batch.inputs.size());
   const auto n_pieces = static_cast<std::int64_t>(batch.pieces.size());
+  std::vector<std::int64_t> example_of;  // by piece
+  for (std::size_t e = 0; e < batch.examples.size(); ++e) {
+    example_of.insert(example_of.end(), static_cast<std::size_t>(batch.examples[e].n_pieces),
+                      static_cast<std::int64_t>(e));
+  }
+  const auto n_examples = static_cast<std::int64_t>(batch.examples.size());
   const auto is_in_part = [&](std::int64_t piece) {
+    if (n_examples > 0) return example_of[static_cast<std::size_t>(piece)] * n / n_examples == i;
     if (by_piece) return piece * n / n_pieces == i;
     return batch.pieces[static_cast<std::size_t>(piece)].first_row / (n_rows / n) == i;
   };
@@ -35,6 +42,12 @@ BatchPart part_of(const Batch& batch, std::int64_t i, std::int64_t n) {
   part.weights.assign(batch.counts.begin() + first, batch.counts.begin() + first + rows);
   part.source_ids =
       std::span(batch.sources).subspan(static_cast<std::size_t>(first_source), static_cast<std::size_t>(source_rows));
+  if (!batch.types.empty()) part.types = std::span(batch.types).subspan(begin, count);
+  if (n_examples > 0) {
+    const std::int64_t from = (i * n_examples + n - 1) / n, to = ((i + 1) * n_examples + n - 1) / n;
+    part.examples =
+        std::span(batch.examples).subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
+  }
   return part;
 }
 

@@ -61,7 +61,7 @@ std::string fingerprint_of(const std::string& path) {
 /// The files of the data, each with its fingerprint.
 std::vector<std::string> files_of(const TrainConfig& c) {
   std::vector<std::string> files, lines;
-  for (const std::string& path : {c.data.train, c.data.conversations, c.data.pairs, c.data.validation}) {
+  for (const std::string& path : {c.data.train, c.data.conversations, c.data.pairs, c.data.texts, c.data.validation}) {
     if (path.empty()) continue;
     if (!fs::is_directory(path)) {
       files.push_back(path);

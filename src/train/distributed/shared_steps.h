@@ -6,6 +6,7 @@
 //   parameters              the weights of a block arrive before it runs                         (ShardedWeights)
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -80,6 +81,27 @@ class SharedSteps : private BlockEvents {
     if (weights_) weights_->open(n_active, false);
     if (ranks_.rank() < n_active) work(this);
     if (weights_) weights_->close();
+  }
+  /// Gives all ranks the values of all micro-batches in their order. compute(leaf, events) returns those of one, at
+  /// most `n`, without gradients. It does not throw for values that are not finite.
+  template <class Compute>
+  std::vector<double> collect(std::int64_t n, const Compute& compute) {
+    const std::int64_t n_ranks = ranks_.size(), n_rounds = (n_leaves_ + n_ranks - 1) / n_ranks;
+    std::vector<double> own(static_cast<std::size_t>(n_rounds * (n + 1)));  // of each round: how many, then they
+    for (std::int64_t first = 0, at = 0; first < n_leaves_; first += n_ranks, at += n + 1) {
+      score(static_cast<int>(std::min(n_ranks, n_leaves_ - first)), [&](BlockEvents* events) {
+        const std::vector<double> values = compute(first + ranks_.rank(), events);
+        own[static_cast<std::size_t>(at)] = static_cast<double>(values.size());
+        std::copy(values.begin(), values.end(), own.begin() + at + 1);
+      });
+    }
+    const std::vector<double> of_ranks = ranks_.gather_values<double>(own);
+    std::vector<double> all;
+    for (std::int64_t leaf = 0; leaf < n_leaves_; ++leaf) {
+      const auto place = of_ranks.begin() + (leaf % n_ranks) * std::ssize(own) + leaf / n_ranks * (n + 1);
+      all.insert(all.end(), place + 1, place + 1 + static_cast<std::ptrdiff_t>(*place));
+    }
+    return all;
   }
   /// Calls work() at rank 0, which has all weights.
   template <class Work>
