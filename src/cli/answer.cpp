@@ -65,8 +65,7 @@ void run_answer(const AnswerArguments& o) {
   WindowedTexts texts(session, o);
   AnswerOptions options = o.answers;
   options.top = o.top.value_or(1);
-  const ModelConfig& config = session.checkpoint.model->config();
-  options.reads_class_token = config.encoder || is_bidirectional(config);
+  options.reads_class_token = answer_options(session.checkpoint.model->config()).reads_class_token;
   WindowOptions windows = options.windows(texts.most());
   if (o.no_special) windows.policy = SpecialTokens::none;
   const auto add = [&](const std::string& question, const std::string& text, const std::string& where) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/eval_answers.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/retrieval.h"
@@ -152,6 +153,7 @@ Evaluated eval_retrieval(TaskTexts& texts, const TaskKeys& keys, const std::stri
 }
 
 Evaluated evaluate(const Options& o, const TaskKeys& keys, const Session& session, const std::string& path) {
+  if (keys.task == "answer") return mean_of(scores_of_answers(session, input_options(o, keys.batch), path));
   TaskTexts texts(session, o, keys.batch, {keys.dimensions, precision_named(keys.precision)});
   Evaluated result = keys.task == "classify"    ? eval_classify(texts, path)
                      : keys.task == "tag"       ? eval_tags(texts, path)
@@ -202,10 +204,10 @@ void show(const Options& o, const TaskKeys& keys, const Evaluated& own, const st
 }  // namespace
 
 void add_task_keys(Command& command, TaskKeys& keys) {
-  add_choice(
-      command, "--task", keys.task, {"classify", "tag", "sts", "retrieval", "rerank"},
-      "Score a model that reads whole texts: classify, tag, sts, retrieval or rerank; FILE has examples, or is a "
-      "folder as BEIR has them");
+  add_choice(command, "--task", keys.task, {"classify", "tag", "answer", "sts", "retrieval", "rerank"},
+             "Score a model that reads whole texts: classify, tag, answer, sts, retrieval or rerank; FILE has "
+             "examples, or is a "
+             "folder as BEIR has them");
   add_file(command, "--qrels", keys.qrels,
            "With --task retrieval: the file of relevant documents (default: qrels/test.tsv, or the only one)");
   add_number<std::int64_t>(command, "--dimensions", keys.dimensions, "With --task: use the first N elements of vectors",

@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t kTextsAtOnce = 1024;
 
-TextInputOptions input_options(const Options& o, std::int64_t batch) {
-  TextInputOptions options;
-  static_cast<Options&>(options) = o;
-  options.batch = batch;
-  return options;
-}
-
 /// The elements of a vector that has been quantized, as numbers.
 std::vector<float> numbers_of(std::span<const float> vector, VectorPrecision precision, const VectorRanges& ranges) {
   const std::vector<std::uint8_t> bytes = quantized(vector, precision, ranges);
@@ -51,6 +44,13 @@ void quantize(std::vector<TextVectors>& vectors, VectorPrecision precision, cons
 }
 
 }  // namespace
+
+TextInputOptions input_options(const Options& o, std::int64_t batch) {
+  TextInputOptions options;
+  static_cast<Options&>(options) = o;
+  options.batch = batch;
+  return options;
+}
 
 TaskTexts::TaskTexts(const Session& session, const Options& options, std::int64_t batch, const TaskVectors& vectors)
     : session_(session), options_(input_options(options, batch)), inputs_(session_, options_), vectors_(vectors) {

@@ -12,6 +12,9 @@
 
 namespace vitrine::cli {
 
+/// Options of commands that read whole texts, with so many texts at once.
+TextInputOptions input_options(const Options& options, std::int64_t batch);
+
 /// What is measured of the vectors that the folder makes.
 struct TaskVectors {
   std::optional<std::int64_t> dimensions{};  ///< Their first elements.

@@ -84,6 +84,12 @@ WindowOptions AnswerOptions::windows(std::int64_t most) const {
   return result;
 }
 
+AnswerOptions answer_options(const ModelConfig& model) {
+  AnswerOptions options;
+  options.reads_class_token = model.encoder || is_bidirectional(model);
+  return options;
+}
+
 std::vector<TextAnswer> answers_of(const std::string& text, std::span<const PlacedTexts> windows,
                                    std::span<const std::vector<float>> outputs, const AnswerOptions& o) {
   const TextCharacters characters(text);

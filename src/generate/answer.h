@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "generate/text_windows.h"
+#include "model/config.h"
 
 namespace vitrine {
 
@@ -25,6 +26,9 @@ struct AnswerOptions {
   /// The windows of a model that reads at most `most` ids.
   WindowOptions windows(std::int64_t most) const;
 };
+
+/// The options for a model, with the defaults of the rest.
+AnswerOptions answer_options(const ModelConfig& model);
 
 struct TextAnswer {
   std::string answer;

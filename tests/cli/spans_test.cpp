@@ -115,5 +115,31 @@ TEST(SpansOf, OtherRequestsAreRefused) {
   expect_usage_error({"tag", tags, "a", "--aggregate", "none", "--stride", "2"}, {"--stride"});
 }
 
+TEST(EvalAnswers, ExactMatchAndF1AreThoseOfTheAnswers) {
+  const std::string folder = spans_model("word_piece_answers"), question = "what is it ?";
+  const std::string context = "the cat sat on the mat and looked at the moon";
+  const std::string answer = json_of({"answer", folder, context, "--question", question, "--compute", "f32"})["answer"];
+  ASSERT_NE(answer, "");
+  const TempFolder temp;
+  const auto eval = [&](const std::vector<Json>& answers) {
+    std::string lines;
+    for (const Json& own : answers) {
+      lines += Json({{"question", question}, {"context", context}, {"answers", own}}).dump() + "\n";
+    }
+    write_file(temp / "q.jsonl", lines);
+    return json_of({"eval", folder, temp / "q.jsonl", "--task", "answer", "--compute", "f32"});
+  };
+  const Json right = eval({Json::array({"zzz", answer}), Json({{"text", {answer}}, {"answer_start", {0}}})});
+  EXPECT_EQ(right["exact_match"], 1.0);
+  EXPECT_EQ(right["f1"], 1.0);
+  EXPECT_EQ(right["examples"], 2);
+  const Json half = eval({Json::array({answer}), Json::array({"zzz"})});
+  EXPECT_EQ(half["exact_match"], 0.5);
+  EXPECT_EQ(half["f1"], 0.5);
+  write_file(temp / "q.jsonl", "{\"question\":\"a\",\"context\":\"b\"}\n");
+  expect_error({"eval", folder, temp / "q.jsonl", "--task", "answer"}, {"line 1", "answers", "list of texts"});
+  expect_error({"eval", spans_model("word_piece_tags"), temp / "q.jsonl", "--task", "answer"}, {"answer begins"});
+}
+
 }  // namespace
 }  // namespace vitrine::test
