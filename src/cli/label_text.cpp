@@ -43,13 +43,16 @@ LabelText label_text(const Options& o, const Session& session, const std::option
   const ModelConfig& model = session.checkpoint.model->config();
   const SentenceConfig folder =
       read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);
+  if (pair && (folder.reading.is_chat || !folder.pair_template.empty())) {
+    throw Unsupported("attribute", "pairs in a chat template have no words to explain: give their tokens with --ids");
+  }
   result.texts = {folder.prepared(o.*text_argument(o))};
   std::optional<std::string> second;
   if (pair) result.texts.push_back(*(second = folder.without_prompt(*pair)));
   const WindowOptions most{folder.max_tokens, {}, o.no_special ? SpecialTokens::none : SpecialTokens::apply};
   result.tokens = whole_text(*session.tokenizer, result.texts.front(), second, most);
   if (result.tokens.is_cut) note(fmt::format("the text was cut to {} tokens", folder.max_tokens));
-  if (model.embedding.n_types == 0) result.tokens.types.clear();
+  if (model.embedding.n_types == 0 || !folder.gives_types) result.tokens.types.clear();
   return result;
 }
 

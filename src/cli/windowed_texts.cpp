@@ -13,10 +13,11 @@ namespace vitrine::cli {
 WindowedTexts::WindowedTexts(const Session& session, const TextInputOptions& options)
     : session_(session), options_(options) {
   const ModelConfig& model = session.checkpoint.model->config();
-  is_typed_ = model.embedding.n_types > 0;
-  most_ = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
-                               model.encoder ? model.encoder->max_seq_len : model.max_seq_len)
-              .max_tokens;
+  const SentenceConfig folder =
+      read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
+                           model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
+  is_typed_ = model.embedding.n_types > 0 && folder.gives_types;
+  most_ = folder.max_tokens;
 }
 
 void WindowedTexts::add(const std::string& text, const std::optional<std::string>& question,

@@ -98,7 +98,7 @@ TextData::TextData(const TrainConfig& c, const ModelConfig& model, const std::st
   if (objective_.task == LearnedTask::embed) result_ = result_of(sentences_, tokenizer_path);
   info_.vocab_size = tokenizer->vocab_size();
   info_.fingerprint = tokenizer_fingerprint(*tokenizer);
-  const TextEncoder encoder(*tokenizer, sentences_, model.embedding.n_types > 0);
+  const TextEncoder encoder(*tokenizer, sentences_, model.embedding.n_types > 0 && sentences_.gives_types);
   training_ = read(c.data.texts, model, encoder);
   if (!c.data.validation.empty()) validation_ = read(c.data.validation, model, encoder);
   if (c.data.validation_fraction > 0) hold_out(c.data.validation_fraction, c.data.texts);
