@@ -20,6 +20,7 @@ GenerateContext context_of(const Model& model, ThreadPool& pool) {
   GenerateContext context;
   context.model = &model;
   context.pool = &pool;
+  context.kernels = &default_kernels();
   context.compute = Compute::f32;
   return context;
 }
@@ -144,7 +145,7 @@ TEST(GgufEncoders, HeadsHaveTheBitsOfTheFolderOrNoPlace) {
       {"heads/bert_classes", ""},
       {"heads/roberta_classes", ""},
       {"heads/modernbert_classes", ""},
-      {"heads/modernbert_mean", ""},
+      {"heads/modernbert_mean", "this dense layer before the labels, or its activation"},
       {"heads/bert_tags", "a head for tokens, answers or choices"},
       {"heads/bert_answers", "a head for tokens, answers or choices"},
       {"heads/bert_choices", "a head for tokens, answers or choices"},
@@ -226,14 +227,21 @@ TEST(GgufEncoders, KeysThatChangeAreRefusedOrCount) {
   EXPECT_THAT(refusal([](Published& f) { f.tensors["cls.norm.weight"] = f.tensors["token_embd_norm.weight"]; }),
               HasSubstr("cls.norm.weight"));
   EXPECT_THAT(refusal([](Published& f) { f.tensors.erase("cls.output.weight"); }), HasSubstr("cls.output.weight"));
-  EXPECT_THAT(refusal([](Published& f) { f.set("modern-bert.hidden_activation", "swish_2"); }, "heads/modernbert_mean"),
-              HasSubstr("hidden_activation"));
+  EXPECT_THAT(
+      refusal([](Published& f) { f.set("modern-bert.hidden_activation", "swish_2"); }, "heads/modernbert_classes"),
+      HasSubstr("hidden_activation"));
   EXPECT_THAT(refusal([](Published& f) { f.set("bert.pooling_type", 4U); }, "heads/roberta_classes"), "");
 
-  Changed mean("heads/modernbert_mean");
-  const auto before = values_of(mean.file.load(mean.temp / "a.gguf"));
-  mean.file.set("modern-bert.classifier.pooling_type", 2U);
-  const auto after = values_of(mean.file.load(mean.temp / "b.gguf"));
+  const TempFolder temp;
+  Published mean(random_model(temp / "model", {{"architectures", {"ModernBertForSequenceClassification"}},
+                                               {"model_type", "modernbert"},
+                                               {"classifier_pooling", "mean"},
+                                               {"pad_token_id", 0}}),
+                 temp / "model.gguf");
+  const auto before = values_of(mean.load(temp / "a.gguf"));
+  EXPECT_TRUE(same_bits(before[1], values_of(load_checkpoint(temp / "model"))[1]));
+  mean.set("modern-bert.classifier.pooling_type", 2U);
+  const auto after = values_of(mean.load(temp / "b.gguf"));
   EXPECT_FALSE(same_bits(before[1], after[1]));
 }
 
@@ -241,8 +249,8 @@ TEST(GgufEncoders, AStepOfTheFolderHasAKey) {
   const TempFolder folder;
   const Checkpoint checkpoint = random_model(folder / "model", stacks()[0].config);
   write_file(folder / "model/modules.json",
-             R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
-                 {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])");
+             R"([{"name": "0", "type": "sentence_transformers.models.Transformer", "path": ""},
+                 {"name": "1", "type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])");
   std::filesystem::create_directory(folder / "model/1_Pooling");
   write_file(folder / "model/1_Pooling/config.json",
              R"({"word_embedding_dimension": 36, "pooling_mode_cls_token": true})");
@@ -268,9 +276,14 @@ TEST(GgufEncoders, AStepOfTheFolderHasAKey) {
 }
 
 TEST(GgufEncoders, AHeadForMaskedWordsIsLeftOut) {
-  for (const char* const name : {"masked/bert", "heads/modernbert_words"}) {
+  const std::pair<const char*, Json> kCases[] = {
+      {"bert", {{"architectures", {"BertForMaskedLM"}}, {"model_type", "bert"}}},
+      {"roberta", {{"architectures", {"RobertaForMaskedLM"}}, {"model_type", "roberta"}, {"pad_token_id", 1}}},
+      {"modernbert",
+       {{"architectures", {"ModernBertForMaskedLM"}}, {"model_type", "modernbert"}, {"pad_token_id", 0}}}};
+  for (const auto& [name, config] : kCases) {
     const TempFolder folder;
-    const Checkpoint checkpoint = golden_checkpoint(name);
+    const Checkpoint checkpoint = random_model(folder / "model", config);
     ThreadPool pool(1);
     const GgufExport written = write_gguf(folder / "model.gguf", checkpoint, DType::f32, {}, pool);
     EXPECT_THAT(written.notes, testing::Contains(testing::HasSubstr("no head for masked words"))) << name;

@@ -328,10 +328,8 @@ void read_direction(const GgufArchitecture& architecture, ArchitectureKeys& keys
 void read_head(const GgufArchitecture& architecture, const GgufMetadata& metadata, const StoredTensors& tensors,
                ArchitectureKeys& keys, ModelConfig& model) {
   model.task = read_gguf_head(architecture, metadata, tensors, model);
-  if (model.task) {
-    keys.ignore(kClassifierPooling);
-    keys.ignore(kClassifierLabels);
-  }
+  if (model.task || architecture.is_encoder) keys.ignore(kClassifierPooling);  // of ModernBERT also without labels
+  if (model.task) keys.ignore(kClassifierLabels);
   for (const char* const key : {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}) {
     if (architecture.has_dense) keys.ignore(key);  // take_dense() compares them with the tensors
   }
