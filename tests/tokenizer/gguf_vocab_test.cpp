@@ -191,7 +191,7 @@ TEST(GgufVocab, RefusesInvalidAndUnknownFiles) {
   expect_refused<Unsupported>(bpe(""), "does not name its pre-tokenizer");
   expect_refused<Unsupported>(bpe("no-such"), "the pre-tokenizer \"no-such\" is not known");
   expect_refused<BadCheckpoint>(bpe("llama-bpe"), "expected tokenizer.ggml.bos_token_id");
-  expect_refused<Unsupported>(GgufFile().add("tokenizer.ggml.model", "bert"), "\"bert\"");
+  expect_refused<Unsupported>(GgufFile().add("tokenizer.ggml.model", "rwkv"), "\"rwkv\"");
   expect_refused<BadInput>(GgufFile().add("tokenizer.ggml.model", "no_vocab"), "contains no tokenizer");
   expect_refused<BadInput>(GgufFile(), "contains no tokenizer");
   expect_refused<BadCheckpoint>(GgufFile().add("tokenizer.ggml.model", "llama"), "tokenizer.ggml.tokens");
