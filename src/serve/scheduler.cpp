@@ -272,10 +272,11 @@ void Scheduler::round(const RoundShare& share) {
 
 /// Reads some texts, those of the task whose turn it is among them.
 void Scheduler::encode_some(const RoundShare& share) {
-  const TextRound round = run_text_round(context_, tasks_, budget_.rows(engine_.n_decoding(), share));
-  metrics_.prompt_tokens += round.n_tokens;
+  const TextRound round = next_text_round(tasks_, budget_.rows(engine_.n_decoding(), share));
+  metrics_.prompt_tokens += round.n_tokens;  // before a client has its answer
   metrics_.texts += round.n_texts;
-  for (const std::shared_ptr<TextTask>& task : round.tasks) {
+  read_text_round(context_, round);
+  for (const auto& [task, n] : round.parts) {
     if (task->has_ended()) {
       const JobTimes times = task->times();
       metrics_.queue.observe(seconds_between(times.submitted, *times.admitted));

@@ -7,7 +7,7 @@
 //   a round     the next token of every running sequence, then chunks of prompts within a budget of rows
 //
 // Requests for vectors are sequences like others. A model that reads its texts at once, such as an encoder, has no
-// other requests: there a round is texts of all clients (run_text_round), whose tasks take turns to be the first.
+// other requests: there a round is texts of all clients (next_text_round), whose tasks take turns to be the first.
 //
 // A sequence has the same tokens in any company, so all of this decides only when a client gets its answer.
 #pragma once

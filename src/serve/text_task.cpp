@@ -3,11 +3,7 @@
 namespace vitrine {
 namespace {
 
-/// Texts of a task within a round.
-struct Part {
-  std::shared_ptr<TextTask> task;
-  std::size_t n = 0;
-};
+using Part = TextRound::Part;
 
 void read_parts(GenerateContext context, std::span<const Part> parts) {
   const TextTask& first = *parts.front().task;
@@ -85,21 +81,23 @@ void TextTask::mark_admitted() {
   if (!times_.admitted) times_.admitted = ServerClock::now();
 }
 
-TextRound run_text_round(const GenerateContext& context, const std::list<std::shared_ptr<TextTask>>& tasks,
-                         std::int64_t n_rows) {
+TextRound next_text_round(const std::list<std::shared_ptr<TextTask>>& tasks, std::int64_t n_rows) {
   TextRound round;
-  std::vector<Part> parts;
   for (const std::shared_ptr<TextTask>& task : tasks) {
-    if (!parts.empty() && round.n_tokens >= n_rows) break;
-    if (!parts.empty() && !task->shares_with(*parts.front().task)) continue;
-    const std::size_t n = task->n_next(n_rows - round.n_tokens, parts.empty());
+    const bool is_first = round.parts.empty();
+    if (!is_first && round.n_tokens >= n_rows) break;
+    if (!is_first && !task->shares_with(*round.parts.front().task)) continue;
+    const std::size_t n = task->n_next(n_rows - round.n_tokens, is_first);
     if (n == 0) continue;
     for (std::size_t i = 0; i < n; ++i) round.n_tokens += std::ssize(task->next_ids(i));
     round.n_texts += static_cast<std::int64_t>(n);
     task->mark_admitted();
-    round.tasks.push_back(task);
-    parts.push_back({task, n});
+    round.parts.push_back({task, n});
   }
+  return round;
+}
+
+void read_text_round(const GenerateContext& context, const TextRound& round) {
   const auto read_or_fail = [&](std::span<const Part> some) {
     try {
       read_parts(context, some);
@@ -109,9 +107,8 @@ TextRound run_text_round(const GenerateContext& context, const std::list<std::sh
       return false;
     }
   };
-  if (read_or_fail(parts) || parts.size() == 1) return round;
-  for (const Part& part : parts) read_or_fail(std::span(&part, 1));  // one of them has the error
-  return round;
+  if (read_or_fail(round.parts) || round.parts.size() == 1) return;
+  for (const Part& part : round.parts) read_or_fail(std::span(&part, 1));  // one of them has the error
 }
 
 }  // namespace vitrine

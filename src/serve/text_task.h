@@ -102,14 +102,19 @@ class TextTask {
   JobTimes times_;
 };
 
-/// What a round has read.
+/// The texts of a pass.
 struct TextRound {
-  std::vector<std::shared_ptr<TextTask>> tasks;  ///< Whose texts they were.
+  struct Part {
+    std::shared_ptr<TextTask> task;
+    std::size_t n = 0;  ///< The number of its next texts.
+  };
+  std::vector<Part> parts;
   std::int64_t n_texts = 0, n_tokens = 0;
 };
-/// Reads the next texts of the first task, and of those after it that may share its passes, of at most `n_rows` tokens
-/// together, at least one text. An error ends the task whose text has it, and no other.
-TextRound run_text_round(const GenerateContext& context, const std::list<std::shared_ptr<TextTask>>& tasks,
-                         std::int64_t n_rows);
+/// Chooses the next texts of the first task, and of those after it that may share its passes, of at most `n_rows`
+/// tokens together, at least one text.
+TextRound next_text_round(const std::list<std::shared_ptr<TextTask>>& tasks, std::int64_t n_rows);
+/// Reads them. An error ends the task whose text has it, and no other.
+void read_text_round(const GenerateContext& context, const TextRound& round);
 
 }  // namespace vitrine

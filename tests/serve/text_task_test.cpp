@@ -31,6 +31,12 @@ struct Sums {
   }
 };
 
+TextRound run(const std::list<std::shared_ptr<TextTask>>& tasks, std::int64_t n_rows) {
+  TextRound round = next_text_round(tasks, n_rows);
+  read_text_round({}, round);
+  return round;
+}
+
 std::vector<float> values_of(TextTask& task) {
   std::vector<float> values;
   const auto taken = task.take();
@@ -41,11 +47,11 @@ std::vector<float> values_of(TextTask& task) {
 TEST(TextRounds, TextsOfSeveralTasksShareAPass) {
   Sums sums;
   const auto a = sums.task({{1, 2}, {3}}), b = sums.task({{4, 5, 6}}), c = sums.task({{7}});
-  const TextRound round = run_text_round({}, {a, b, c}, 7);
+  const TextRound round = run({a, b, c}, 7);
   EXPECT_EQ(sums.passes, (std::vector<std::size_t>{4}));
   EXPECT_EQ(round.n_texts, 4);
   EXPECT_EQ(round.n_tokens, 7);
-  EXPECT_EQ(round.tasks.size(), 3U);
+  EXPECT_EQ(round.parts.size(), 3U);
   EXPECT_EQ(values_of(*a), (std::vector<float>{3, 3}));
   EXPECT_EQ(values_of(*b), std::vector<float>{15});
   EXPECT_EQ(values_of(*c), std::vector<float>{7});
@@ -54,13 +60,13 @@ TEST(TextRounds, TextsOfSeveralTasksShareAPass) {
 TEST(TextRounds, APassIsBoundedByTokens) {
   Sums sums;
   const auto a = sums.task({{1, 2, 3}, {4, 5}}), b = sums.task({{6, 7}, {8}}), c = sums.task({{9}});
-  TextRound round = run_text_round({}, {a, b, c}, 4);
+  TextRound round = run({a, b, c}, 4);
   EXPECT_EQ(round.n_tokens, 4) << "three tokens of a, none of b's two, and one of c";
   EXPECT_FALSE(a->has_ended());
   EXPECT_TRUE(c->has_ended());
-  round = run_text_round({}, {b, a}, 1);
+  round = run({b, a}, 1);
   EXPECT_EQ(round.n_tokens, 2) << "at least one text";
-  round = run_text_round({}, {a, b}, 3);
+  round = run({a, b}, 3);
   EXPECT_EQ(values_of(*a), (std::vector<float>{6, 9}));
   EXPECT_EQ(values_of(*b), (std::vector<float>{13, 8}));
 }
@@ -72,7 +78,7 @@ TEST(TextRounds, OnlyEqualReadingsShareAPass) {
   const auto again = sums.task({{4}}, "sums", changed), alone = sums.task({{5}}, ""), last = sums.task({{6}}, "");
   std::list<std::shared_ptr<TextTask>> tasks = {a, other, modified, again, alone, last};
   while (!tasks.empty()) {
-    run_text_round({}, tasks, 100);
+    run(tasks, 100);
     tasks.remove_if([](const auto& task) { return task->has_ended(); });
   }
   EXPECT_EQ(sums.passes, (std::vector<std::size_t>{1, 1, 2, 1, 1}));
@@ -81,7 +87,7 @@ TEST(TextRounds, OnlyEqualReadingsShareAPass) {
 TEST(TextRounds, AnErrorEndsItsTaskAlone) {
   Sums sums;
   const auto good = sums.task({{1}, {2}}), bad = sums.task({{3}, {-4}}), other = sums.task({{5}});
-  run_text_round({}, {good, bad, other}, 100);
+  run({good, bad, other}, 100);
   EXPECT_EQ(values_of(*good), (std::vector<float>{1, 2}));
   EXPECT_EQ(values_of(*other), std::vector<float>{5});
   EXPECT_THROW(bad->take(), BadInput);
