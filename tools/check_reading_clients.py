@@ -219,12 +219,29 @@ def hub_classes(url, model):
         check_equal([(f.label, f.score) for f in found], [(e["label"], e["score"]) for e in expected])
 
 
+# Checks of a token classifier
+
+
+def hub_tags(url, model):
+    from huggingface_hub import InferenceClient
+    fields = ("entity_group", "entity", "score", "word", "start", "end")
+    text = " ".join(DOCUMENTS)
+    for path in ("", "/predict"):
+        client = InferenceClient(model=url + path)
+        for how in (None, "none", "simple", "first", "average", "max"):
+            found = client.token_classification(text, aggregation_strategy=how)
+            expected = model.json("tag", text, *(["--aggregate", how] if how else []))["spans"]
+            check_equal([[getattr(f, name) for name in fields] for f in found],
+                        [[e.get(name) for name in fields] for e in expected])
+
+
 CHECKS = [
     ("heads/distilbert_classes", [cohere_rerank, cohere_error, langchain_cohere, langchain_jina, llama_index_cohere,
                                   llama_index_jina, llama_index_tei]),
     ("masked/bert", [cohere_embed, openai_embeddings, hub_features, hub_similarity, langchain_cohere_embeddings,
                      llama_index_embeddings]),
     ("heads/bert_classes", [hub_classes]),
+    ("heads/bert_tags", [hub_tags]),
 ]
 
 

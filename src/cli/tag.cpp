@@ -24,23 +24,8 @@ Aggregation aggregation_of(const TagOptions& o) {
   return static_cast<Aggregation>(std::find(names.begin(), names.end(), o.aggregate) - names.begin());
 }
 
-/// The fields are those of the token-classification pipeline.
-Json json_of(const std::vector<TagSpan>& spans) {
-  Json list = Json::array();
-  for (const TagSpan& span : spans) {
-    Json one = {{span.index ? "entity" : "entity_group", span.label},
-                {"score", static_cast<float>(span.score)},
-                {"word", span.word},
-                {"start", span.place.begin},
-                {"end", span.place.end}};
-    if (span.index) one["index"] = *span.index;
-    list.push_back(std::move(one));
-  }
-  return {{"spans", list}};
-}
-
 void show(const TagOptions& o, const std::string& text, const std::vector<TagSpan>& spans) {
-  if (o.json) return print_json(json_of(spans));
+  if (o.json) return print_json({{"spans", spans_json(spans)}});
   if (o.lines) {
     std::vector<std::string> words;
     for (const TagSpan& s : spans) words.push_back(fmt::format("{}:{}-{}", s.label, s.place.begin, s.place.end));
@@ -73,7 +58,7 @@ void run_tag(const TagOptions& o) {
   const auto read = [&] {
     texts.read(
         [&](const std::string& text, std::span<const PlacedTexts> own, std::span<const std::vector<float>> outputs) {
-          show(o, text, spans_of(*session.tokenizer, head, aggregation, text, own, outputs));
+          show(o, text, spans_of(*session.tokenizer, head, {.aggregation = aggregation}, text, own, outputs));
         });
   };
   if (o.text) {

@@ -135,9 +135,10 @@ std::vector<TagSpan> without_overlaps(std::vector<TagSpan> spans) {
 
 }  // namespace
 
-std::vector<TagSpan> spans_of(const Tokenizer& tokenizer, const TaskHead& head, Aggregation aggregation,
+std::vector<TagSpan> spans_of(const Tokenizer& tokenizer, const TaskHead& head, const TagRules& rules,
                               const std::string& text, std::span<const PlacedTexts> windows,
                               std::span<const std::vector<float>> outputs) {
+  const Aggregation aggregation = rules.aggregation;
   const TextCharacters characters(text);
   std::vector<TagSpan> all;
   for (std::size_t w = 0; w < windows.size(); ++w) {
@@ -152,10 +153,24 @@ std::vector<TagSpan> spans_of(const Tokenizer& tokenizer, const TaskHead& head, 
     } else {
       spans = grouped(tokenizer, head, units);
     }
-    std::erase_if(spans, [](const TagSpan& span) { return span.label == "O"; });
+    std::erase_if(spans, [&](const TagSpan& span) { return std::ranges::count(rules.ignored, span.label) > 0; });
     all.insert(all.end(), std::make_move_iterator(spans.begin()), std::make_move_iterator(spans.end()));
   }
   return windows.size() > 1 ? without_overlaps(std::move(all)) : all;
+}
+
+Json spans_json(std::span<const TagSpan> spans) {
+  Json list = Json::array();
+  for (const TagSpan& span : spans) {
+    Json one = {{span.index ? "entity" : "entity_group", span.label},
+                {"score", static_cast<float>(span.score)},
+                {"word", span.word},
+                {"start", span.place.begin},
+                {"end", span.place.end}};
+    if (span.index) one["index"] = *span.index;
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 }  // namespace vitrine

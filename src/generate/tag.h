@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "generate/text_windows.h"
 #include "model/task_head.h"
 
@@ -24,6 +25,12 @@ constexpr auto words(Aggregation) {
   return std::to_array<std::string_view>({"none", "simple", "first", "average", "max"});
 }
 
+/// How labels of tokens become spans.
+struct TagRules {
+  Aggregation aggregation = Aggregation::simple;
+  std::vector<std::string> ignored = {"O"};  ///< Labels whose spans are left out.
+};
+
 struct TagSpan {
   std::string label;  ///< Without B- and I-, unless the span is a token.
   double score = 0;
@@ -32,11 +39,14 @@ struct TagSpan {
   std::optional<std::int64_t> index{};  ///< Of a token, in its window.
 };
 
-/// The spans of a text whose windows a model has read; `outputs`, `[n, labels]`, are those of each window. Spans with
-/// the label "O" are left out. Of spans of two windows that overlap, the longer one counts, then the one with the
-/// higher score.
-std::vector<TagSpan> spans_of(const Tokenizer& tokenizer, const TaskHead& head, Aggregation aggregation,
+/// The spans of a text whose windows a model has read; `outputs`, `[n, labels]`, are those of each window. Of spans of
+/// two windows that overlap, the longer one counts, then the one with the higher score.
+std::vector<TagSpan> spans_of(const Tokenizer& tokenizer, const TaskHead& head, const TagRules& rules,
                               const std::string& text, std::span<const PlacedTexts> windows,
                               std::span<const std::vector<float>> outputs);
+
+/// `[{"entity_group" or, of a token, "entity", "score", "word", "start", "end"}]`, the fields of the pipeline; of a
+/// token, "index", too.
+Json spans_json(std::span<const TagSpan> spans);
 
 }  // namespace vitrine

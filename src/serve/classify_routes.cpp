@@ -83,6 +83,8 @@ LabelForm read_form(const TaskHead& head, RequestFields& fields) {
 
 namespace routes {
 
+std::shared_ptr<PendingReply> predict_tags(const ServedModel& model, const RouteRequest& request);
+
 std::shared_ptr<PendingReply> classify(const ServedModel& model, const RouteRequest& request) {
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
@@ -116,6 +118,8 @@ std::shared_ptr<PendingReply> classify(const ServedModel& model, const RouteRequ
 }
 
 std::shared_ptr<PendingReply> predict(const ServedModel& model, const RouteRequest& request) {
+  const auto& task = model.model->config().task;
+  if (task && task->task == TaskHead::Task::tag) return predict_tags(model, request);
   const Json json = parse_body(request.body);
   RequestFields fields(json, "", model.unknown_fields);
   ReadChoice choice = read_choice(model, fields);

@@ -179,6 +179,11 @@ void TextCollector::add_ids(std::vector<std::int32_t> ids, const std::string& wh
   put(std::move(ids), {}, marks, where);
 }
 
+void TextCollector::add_placed(const PlacedTexts& text, const std::string& where) {
+  const bool has_types = model_.model->config().embedding.n_types > 0;
+  put(text.ids, has_types ? text.types : std::vector<std::int32_t>(), {}, where);
+}
+
 void TextCollector::add_inputs(RequestFields& fields, const char* name) {
   if (const Json* const value = fields.find(name); value != nullptr && value->is_array() && value->empty()) {
     throw RequestError(kEmpty, name, "expected at least one text, got none");

@@ -11,6 +11,7 @@
 #include "chat/pair_prompt.h"
 #include "generate/rerank.h"
 #include "generate/text_vectors.h"
+#include "generate/text_windows.h"
 #include "serve/modifier_fields.h"
 #include "serve/read_reply.h"
 
@@ -62,6 +63,8 @@ class TextCollector {
   void add_ids(std::vector<std::int32_t> ids, const std::string& where);
   /// A pair, as one text.
   void add_pair(const std::string& a, const std::string& b, const std::string& where);
+  /// A text or a window of one as it is, with the types of its tokens if the model has types.
+  void add_placed(const PlacedTexts& text, const std::string& where);
   /// A field that is a text, a list of ids, or a list of these.
   void add_inputs(RequestFields& fields, const char* name);
 

@@ -138,8 +138,9 @@ std::shared_ptr<PendingReply> tei_root(const ServedModel& model, const RouteRequ
   if (is_similarity) return tei_similarity(model, request);
   if (json.contains("texts")) return rerank_texts(model, request);
   const ModelConfig& config = model.model->config();
-  const bool is_classifier = config.task && config.task->task == TaskHead::Task::classify;
-  if (is_classifier && !makes_vectors(config, model.sentences)) return predict(model, request);
+  const bool has_labels =
+      config.task && (config.task->task == TaskHead::Task::classify || config.task->task == TaskHead::Task::tag);
+  if (has_labels && !makes_vectors(config, model.sentences)) return predict(model, request);
   return tei_embed(model, request);
 }
 
