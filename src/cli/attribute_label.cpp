@@ -124,7 +124,7 @@ void run_attribute_label(const AttributeArguments& o) {
   const Session session = open_full_session(own);
   const auto& head = session.checkpoint.model->config().task;
   if (!head) throw Unsupported("attribute", "the model has no labels: it is no classifier");
-  if (o.document) rank_function(*head, {});  // one label
+  if (o.document) rank_function(session.checkpoint.model->config(), {});  // one label
   LabelChoice choice;
   choice.position = o.position;
   const std::string label = o.label.value_or(head->labels.front());
