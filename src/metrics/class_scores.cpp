@@ -164,8 +164,8 @@ std::vector<NamedScore> number_scores(std::span<const double> predicted, std::sp
       {"mse", squares / static_cast<double>(numbers.size())}, {"pearson", pearson(a, b)}, {"spearman", spearman(a, b)}};
 }
 
-std::vector<TagSpan> spans_of(std::span<const std::string> tags) {
-  std::vector<TagSpan> spans;
+std::vector<TypedSpan> spans_of(std::span<const std::string> tags) {
+  std::vector<TypedSpan> spans;
   char before = 'O';
   std::string type_before;
   std::int64_t begin = 0;
@@ -181,9 +181,9 @@ std::vector<TagSpan> spans_of(std::span<const std::string> tags) {
 }
 
 TagCounts count_tags(std::span<const std::string> predicted, std::span<const std::string> truths) {
-  const std::vector<TagSpan> found = spans_of(predicted), wanted = spans_of(truths);
+  const std::vector<TypedSpan> found = spans_of(predicted), wanted = spans_of(truths);
   TagCounts counts{0, std::ssize(found), std::ssize(wanted), 0, std::ssize(truths)};
-  for (const TagSpan& span : found) {
+  for (const TypedSpan& span : found) {
     counts.right_spans += std::find(wanted.begin(), wanted.end(), span) != wanted.end() ? 1 : 0;
   }
   for (std::size_t i = 0; i < truths.size(); ++i) counts.right_tags += predicted[i] == truths[i] ? 1 : 0;

@@ -38,15 +38,15 @@ double pearson(std::span<const double> a, std::span<const double> b);
 double spearman(std::span<const double> a, std::span<const double> b);
 
 /// A part of a text that tags mark: its type, and its first and last token.
-struct TagSpan {
+struct TypedSpan {
   std::string type;
   std::int64_t first = 0, last = 0;
 
-  bool operator==(const TagSpan&) const = default;
+  bool operator==(const TypedSpan&) const = default;
 };
 /// The spans of tags such as O, B-PER, I-PER, E-PER, S-PER, as conlleval and seqeval find them: a span also begins
 /// where the type changes.
-std::vector<TagSpan> spans_of(std::span<const std::string> tags);
+std::vector<TypedSpan> spans_of(std::span<const std::string> tags);
 
 /// The counts of a text.
 struct TagCounts {

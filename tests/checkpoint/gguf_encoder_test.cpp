@@ -1,7 +1,9 @@
 // Encoders and heads for labels in GGUF files: the bits of the folder, what has no place, and what a file's keys
 // decide.
 #include <gmock/gmock.h>
+#include <gmock/gmock.h>
 
+#include <algorithm>
 #include "checkpoint/gguf/heads.h"
 #include "checkpoint/gguf/sentences.h"
 #include "checkpoint/gguf_support.h"
@@ -25,7 +27,14 @@ GenerateContext context_of(const Model& model, ThreadPool& pool) {
   return context;
 }
 
-std::vector<Ids> some_texts(const Model& model) { return {some_ids(model, 1, 2), some_ids(model, 13, 3)}; }
+/// Texts without padding, at which positions do not count.
+std::vector<Ids> some_texts(const Model& model) {
+  std::vector<Ids> texts = {some_ids(model, 1, 2), some_ids(model, 13, 3)};
+  for (Ids& text : texts) {
+    for (std::int32_t& id : text) id = std::max(id, 4);
+  }
+  return texts;
+}
 
 /// Outputs of the head, or the mean of the rows.
 std::vector<std::vector<float>> values_of(const Checkpoint& checkpoint) {

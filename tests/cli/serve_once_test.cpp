@@ -41,7 +41,7 @@ TEST_F(ServeOnce, TheWorkOfAClientThatLeavesEnds) {
     HttpClient client(server.port());
     client.send(endless_request(streams));
     wait_until([&] { return metric(server, "requests_running") == 1; });
-    EXPECT_GT(metric(server, "kv_used_bytes"), 0);
+    wait_until([&] { return metric(server, "kv_used_bytes") > 0; });
     client.close();
     wait_until([&] { return metric(server, "requests_running") == 0; });
     EXPECT_EQ(metric(server, "requests_cancelled_total"), before + 1);

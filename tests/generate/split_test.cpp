@@ -195,7 +195,7 @@ TYPED_TEST(Ranked, OfLayersWithStates) {
 /// Layers that share parameters are one group of parameters and several places of a config.
 TYPED_TEST(Ranked, RefusesLayersThatShareParameters) {
   const std::shared_ptr<const Model> model = golden_checkpoint("heads/albert_words").model;
-  run_local_ranks(2, [&](Ranks& ranks) { EXPECT_THROW(TypeParam(ranks, model), Unsupported); });
+  EXPECT_THROW(run_local_ranks(2, [&](Ranks& ranks) { TypeParam(ranks, model); }), Unsupported);
 }
 
 TYPED_TEST(Ranked, HasTheBitsOfOneProcessWithAnEncoder) {

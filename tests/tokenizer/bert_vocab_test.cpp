@@ -112,14 +112,14 @@ TEST(EncodePair, FollowsThePostProcessor) {
   expect_pair(roberta, none, {2, 2, 3}, {0, 0, 0});
   expect_pair(with_pair(kPair), apply, {3, 1, 2, 2}, {2, 3, 1, 1});
   expect_pair(with_pair(kPair), none, {3, 2, 2}, {2, 1, 1});
+  expect_pair(R"({"type":"ByteLevel"})", apply, {2, 2, 3}, {0, 0, 0});
   expect_pair(R"({"type":"Sequence","processors":[{"type":"ByteLevel"},)" + std::string(bert) + "]}", apply,
               {0, 2, 2, 1, 3, 1}, {0, 0, 0, 0, 1, 1});
 }
 
 TEST(EncodePair, NeedsATemplate) {
   for (const std::string& json :
-       {std::string("null"), std::string(R"({"type":"ByteLevel"})"), with_pair("null"), with_pair("[]"),
-        with_pair(R"([{"Sequence":{"id":"A","type_id":0}}])"),
+       {std::string("null"), with_pair("null"), with_pair("[]"), with_pair(R"([{"Sequence":{"id":"A","type_id":0}}])"),
         R"({"type":"Sequence","processors":[)" + with_pair(kPair) + "," + with_pair(kPair) + "]}"}) {
     const auto tokenizer = with_post_processor(json);
     EXPECT_THAT([&] { tokenizer->encode_pair("a", "b", SpecialTokens::apply); },

@@ -113,7 +113,7 @@ TEST(SentencePiece, RefusesInvalidModels) {
   expect_refused<BadCheckpoint>(model.file(), "have the same text");
   model = good;
   model.pieces.push_back({""});
-  expect_refused<BadCheckpoint>(model.file(), "expected 1 to 65535 bytes for piece 10, got 0");
+  expect_refused<BadCheckpoint>(model.file(), "expected 1 to 4096 bytes for piece 10, got 0");
   model.pieces.back() = {std::string(70000, 'x')};
   expect_refused<BadCheckpoint>(model.file(), "got 70000");
   model.pieces.back() = {"\xFF"};

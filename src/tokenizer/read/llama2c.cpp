@@ -20,7 +20,7 @@ constexpr std::int32_t kBos = 1;
 constexpr std::int32_t kEos = 2;
 constexpr std::int32_t kFirstByte = 3;
 constexpr std::int32_t kEndOfBytes = kFirstByte + 256;
-constexpr std::int32_t kMaxPieceBytes = 65535;  // published files have 7 to 30
+constexpr std::int32_t kMaxLength = 65535;  // published files have 7 to 30
 constexpr float kNoScore = -1e10F;              // the start of run.c's search for the best score; never merged
 
 /// The pieces and scores of a file, checked.
@@ -170,8 +170,8 @@ std::string Llama2cTokenizer::bytes_after(std::optional<std::int32_t> previous, 
 Vocabulary read_vocabulary(std::span<const std::byte> file, std::string_view path) {
   ByteReader reader(file, path);
   const auto max_length = reader.number<std::int32_t>("max_token_length");
-  if (max_length < 1 || max_length > kMaxPieceBytes) {
-    throw BadCheckpoint(path, "expected a max_token_length from 1 to {}, got {}", kMaxPieceBytes, max_length);
+  if (max_length < 1 || max_length > kMaxLength) {
+    throw BadCheckpoint(path, "expected a max_token_length from 1 to {}, got {}", kMaxLength, max_length);
   }
   Vocabulary vocabulary;
   while (!reader.rest().empty()) {
