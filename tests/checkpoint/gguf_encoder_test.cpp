@@ -1,9 +1,9 @@
 // Encoders and heads for labels in GGUF files: the bits of the folder, what has no place, and what a file's keys
 // decide.
 #include <gmock/gmock.h>
-#include <gmock/gmock.h>
 
 #include <algorithm>
+
 #include "checkpoint/gguf/heads.h"
 #include "checkpoint/gguf/sentences.h"
 #include "checkpoint/gguf_support.h"
