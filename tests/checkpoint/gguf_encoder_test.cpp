@@ -31,7 +31,7 @@ GenerateContext context_of(const Model& model, ThreadPool& pool) {
 std::vector<Ids> some_texts(const Model& model) {
   std::vector<Ids> texts = {some_ids(model, 1, 2), some_ids(model, 13, 3)};
   for (Ids& text : texts) {
-    for (std::int32_t& id : text) id = std::max(id, 4);
+    for (std::int32_t& id : text) id = std::max(id, 5);
   }
   return texts;
 }
