@@ -56,10 +56,11 @@ if grep -q 'gpt2/' "$source/$page"; then
 fi
 
 if grep -q 'sentiment/' "$source/$page"; then
-  words='{"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4}},"pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":{"type":"BertProcessing","sep":["[SEP]",2],"cls":["[CLS]",1]}}'
+  words='{"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true},"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4}},"post_processor":{"type":"BertProcessing","sep":["[SEP]",2],"cls":["[CLS]",1]}}'
   for name in sentiment/bert_classes reranker/distilbert_classes; do
     cp -r "$source/tests/goldens/heads/${name#*/}" "${name%/*}" && echo "$words" >"${name%/*}/tokenizer.json" || exit 1
   done
+  ln -s sentiment encoder
   ln -s "$source/tests/goldens/spans/word_piece_tags" ner
   ln -s "$source/tests/goldens/spans/word_piece_answers" squad
 fi

@@ -13,9 +13,8 @@ namespace vitrine::cli {
 WindowedTexts::WindowedTexts(const Session& session, const TextInputOptions& options)
     : session_(session), options_(options) {
   const ModelConfig& model = session.checkpoint.model->config();
-  const SentenceConfig folder =
-      read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
-                           model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
+  const SentenceConfig folder = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(),
+                                                     model.encoder ? model.encoder->max_seq_len : model.max_seq_len);
   is_typed_ = model.embedding.n_types > 0;  // as in transformers 4, whose pipelines these are, for any tokenizer
   most_ = folder.max_tokens;
 }

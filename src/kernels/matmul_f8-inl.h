@@ -15,7 +15,7 @@
 namespace vitrine {
 namespace {
 
-constexpr std::int64_t kF8Line = 64;        // columns per prefetch
+constexpr std::int64_t kF8Line = 64;         // columns per prefetch
 constexpr std::int64_t kPrefetchF8 = 16384;  // bytes: beyond the rows of a tile, which follow each other
 
 /// How sixteen elements of a row are widened, from element k on, a multiple of 16; or `rest`, if no more remain.

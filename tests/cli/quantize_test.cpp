@@ -89,8 +89,9 @@ TEST_F(Quantize, AFileWithoutATokenizerHasTheChatTemplates) {
   };
   expect_template(model, out_, "tokenizer.json");
   expect_template(out_, folder_ / "again.gguf", "no tokenizer");
-  write_file(model + "/tokenizer.json",
-             R"({"model": {"type": "cannot be written to GGUF", "unk_token": "a", "vocab": {"a": 0}}, "added_tokens": []})");
+  write_file(
+      model + "/tokenizer.json",
+      R"({"model": {"type": "cannot be written to GGUF", "unk_token": "a", "vocab": {"a": 0}}, "added_tokens": []})");
   expect_template(model, out_, "cannot be written to GGUF");
 }
 

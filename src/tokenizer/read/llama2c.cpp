@@ -21,7 +21,7 @@ constexpr std::int32_t kEos = 2;
 constexpr std::int32_t kFirstByte = 3;
 constexpr std::int32_t kEndOfBytes = kFirstByte + 256;
 constexpr std::int32_t kMaxLength = 65535;  // published files have 7 to 30
-constexpr float kNoScore = -1e10F;              // the start of run.c's search for the best score; never merged
+constexpr float kNoScore = -1e10F;          // the start of run.c's search for the best score; never merged
 
 /// The pieces and scores of a file, checked.
 struct Vocabulary {
