@@ -1,23 +1,12 @@
 #include "generate/encode.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "base/divide_by_length.h"
 #include "base/error.h"
 #include "generate/read_texts.h"
 
 namespace vitrine {
-namespace {
-
-/// Divides a vector by its length, unless it is 0.
-void divide_by_length(std::vector<float>& vector) {
-  double squares = 0;
-  for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
-  const double length = std::sqrt(squares);
-  for (float& x : vector) x = length > 0 ? static_cast<float>(static_cast<double>(x) / length) : x;
-}
-
-}  // namespace
 
 void RowPooler::add(const Tensor& rows) {
   const std::int64_t d = rows.row_size();

@@ -1,10 +1,10 @@
 #include "generate/text_vectors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "base/divide_by_length.h"
 #include "base/error.h"
 #include "generate/rerank.h"
 
@@ -27,13 +27,6 @@ TextSteps steps_with(const SentenceConfig& folder, const VectorOptions& options)
     steps.steps.pop_back();
   }
   return steps;
-}
-
-void divide_by_length(std::span<float> vector) {
-  double squares = 0;
-  for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
-  const double length = squares > 0 ? std::max(std::sqrt(squares), 1e-12) : 1;
-  for (float& x : vector) x = static_cast<float>(static_cast<double>(x) / length);
 }
 
 /// Leaves the `most` largest elements; of equal ones the first.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/divide_by_length.h"
 #include "base/error.h"
 #include "base/math.h"
 
@@ -66,10 +67,8 @@ Tensor normalized(Pass& p, const Tensor& x) {
   const std::int64_t d = x.row_size();
   const Tensor y = p.tensor(x.shape);
   p.for_rows(x.rows(), d, [&](std::int64_t i) {
-    double squares = 0;
-    for (std::int64_t j = 0; j < d; ++j) squares += static_cast<double>(x.row(i)[j]) * static_cast<double>(x.row(i)[j]);
-    const double length = squares > 0 ? std::max(std::sqrt(squares), 1e-12) : 1;
-    for (std::int64_t j = 0; j < d; ++j) y.row(i)[j] = static_cast<float>(static_cast<double>(x.row(i)[j]) / length);
+    std::copy_n(x.row(i), d, y.row(i));
+    divide_by_length({y.row(i), static_cast<std::size_t>(d)});
   });
   return y;
 }

@@ -5,18 +5,13 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "train/logistic.h"
 
 namespace vitrine {
 namespace {
 
 using Objective = PreferenceOptions::Objective;
 
-/// −ln σ(x), without overflow.
-double softplus_of_minus(double x) { return std::max(-x, 0.0) + math::log(1 + math::exp(-std::abs(x))); }
-double sigmoid(double x) {
-  const double e = math::exp(-std::abs(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
 /// ln(p / (1 − p)) of p = exp(x).
 double log_odds(double x) { return x - math::log(1 - math::exp(x)); }
 

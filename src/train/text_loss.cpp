@@ -5,19 +5,13 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "train/logistic.h"
 #include "train/vector_loss.h"
 
 namespace vitrine {
 namespace {
 
 using Example = Batch::Example;
-
-/// −ln σ(x), without overflow.
-double softplus_of_minus(double x) { return std::max(-x, 0.0) + math::log(1 + math::exp(-std::abs(x))); }
-double sigmoid(double x) {
-  const double e = math::exp(-std::abs(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
 
 /// The logarithm of Σ exp z, and z's softmax in `p`.
 double log_sum(std::span<const double> z, std::span<double> p) {
