@@ -83,7 +83,7 @@ void encode_all(const EncodeCommandOptions& o, const Session& session, TextInput
 }
 
 void run_encode(const EncodeCommandOptions& o) {
-  const bool reads_lines = o.lines && !o.has_ids();
+  if ((o.positionals == 2) + o.lines + o.has_ids() > 1) throw UsageError("TEXT", "give one of TEXT, --lines and --ids");
   if (o.positionals == 0 && !o.lines && !o.has_ids()) throw MissingArgument("TEXT");
   const bool has_model = o.positionals == 2 || ((o.lines || o.has_ids()) && o.positionals == 1);
   const Session session = open_for_texts(o, has_model ? o.first : "", !o.lines && !o.has_ids());
@@ -97,7 +97,7 @@ void run_encode(const EncodeCommandOptions& o) {
     encode_all(o, session, inputs, output);
   } else {
     const std::string text = o.positionals == 2 ? o.second : o.first;
-    for_each_batch(o, TextReader(reads_lines ? "-" : text, !o.lines && text != "-"), inputs,
+    for_each_batch(o, TextReader(o.lines ? "-" : text, !o.lines && text != "-"), inputs,
                    [&] { encode_all(o, session, inputs, output); });
   }
   inputs.report_cut();

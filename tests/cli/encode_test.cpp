@@ -117,6 +117,13 @@ TEST(EncodeFolder, LongTextsAreCutAndCounted) {
   expect_error({"encode", folder, text, "--no-truncate"}, {"--no-truncate", "at most 20 tokens"});
 }
 
+TEST(EncodeFolder, TakesOneSourceOfTexts) {
+  const std::string folder = folder_of("pooled");
+  expect_usage_error({"encode", folder, "fish", "--lines"}, {"give one of TEXT, --lines and --ids"});
+  expect_usage_error({"encode", folder, "fish", "--ids", "1,2"}, {"give one of TEXT, --lines and --ids"});
+  expect_usage_error({"encode", folder, "--lines", "--ids", "1,2"}, {"give one of TEXT, --lines and --ids"});
+}
+
 TEST(Similarity, IsTheMatrixOfTheFoldersFunction) {
   const std::string folder = folder_of("pooled");
   const Json matrix = json_of({"similarity", folder, "fish", "a cat", "the sea"})["similarities"];
