@@ -92,7 +92,7 @@ Runs Hugging Face and llama2.c checkpoints on a CPU, with the same bits on any
 number of threads, and reads or writes every intermediate value.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libvitrine-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libvitrine-c1 (= ${PROJECT_VERSION}), libfmt-dev, libpcre2-dev, libutf8proc-dev, libcurl4-openssl-dev, libssl-dev, pkg-config | pkgconf")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libvitrine-c1 (= ${PROJECT_VERSION}), libfmt-dev, libpcre2-dev, libutf8proc-dev, libyaml-dev, zlib1g-dev, libcurl4-openssl-dev, libssl-dev, pkg-config | pkgconf")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "transformer language-model engine (library)
 The engine of vitrine as a static library, with one header and a CMake
 package.")

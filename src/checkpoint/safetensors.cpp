@@ -148,12 +148,16 @@ void SafetensorsWriter::add(const std::string& name, const Tensor& tensor, const
 }
 
 void SafetensorsWriter::begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) {
+  begin_bytes(name, dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16", size_of(dtype), shape);
+}
+
+void SafetensorsWriter::begin_bytes(const std::string& name, const char* type, std::int64_t element_bytes,
+                                    const std::vector<std::int64_t>& shape) {
   check_complete();
   const std::optional<std::int64_t> count = checked_product(shape);
-  const std::optional<std::int64_t> bytes = count ? checked_mul(*count, size_of(dtype)) : count;
+  const std::optional<std::int64_t> bytes = count ? checked_mul(*count, element_bytes) : count;
   const std::optional<std::int64_t> end = bytes ? checked_add(promised_bytes_, *bytes) : bytes;
   if (!end) throw OutOfCapacity(path_, "tensor {} is too large for any file", name);
-  const char* const type = dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16";
   const Json entry = {{"dtype", type}, {"shape", shape}, {"data_offsets", {promised_bytes_, *end}}};
   header_ += "," + Json(name).dump() + ":" + entry.dump();
   promised_bytes_ = *end;

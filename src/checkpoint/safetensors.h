@@ -87,6 +87,9 @@ class SafetensorsWriter : public TensorSink {
   void add(const std::string& name, const Tensor& tensor, const ReportProgress& report = {});
   /// Begins a tensor; append() adds its bytes.
   void begin(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) override;
+  /// The same for whole numbers, as I32 or I64.
+  void add(const std::string& name, std::span<const std::int32_t> numbers) { add_numbers(name, "I32", numbers); }
+  void add(const std::string& name, std::span<const std::int64_t> numbers) { add_numbers(name, "I64", numbers); }
   void append(std::span<const std::byte> bytes) override;
   /// Completes the header and gives the file its name; until then nothing exists at the path. Throws InternalError if a
   /// tensor has too few or too many bytes.
@@ -95,6 +98,13 @@ class SafetensorsWriter : public TensorSink {
  private:
   SafetensorsWriter(std::unique_ptr<ByteSink> file, std::string path, std::int64_t header_bytes);
   void check_complete() const;
+  void begin_bytes(const std::string& name, const char* type, std::int64_t element_bytes,
+                   const std::vector<std::int64_t>& shape);
+  template <class T>
+  void add_numbers(const std::string& name, const char* type, std::span<const T> numbers) {
+    begin_bytes(name, type, sizeof(T), {std::ssize(numbers)});
+    append(std::as_bytes(numbers));
+  }
 
   std::unique_ptr<ByteSink> file_;  // if it is this object's own
   ByteSink& sink_;

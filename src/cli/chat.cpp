@@ -310,6 +310,7 @@ void add_chat(Command& program) {
   add_speculation(command, *o, *o, "lookup");
   add_store(command, *o, "cache");
   add_modifiers(command, *o);
+  add_dictionaries(command, *o);
   finish_command(command, o, run_chat,
                  "On a terminal, Ctrl-C ends an answer, and Ctrl-D the conversation. Lines that begin with / are "
                  "commands; /help lists them. From a pipe, each line is a turn.\n"

@@ -11,6 +11,8 @@
 #include "cli/state_options.h"
 #include "cli/store_options.h"
 #include "generate/generator.h"
+#include "inspect/frozen_sites.h"
+#include "inspect/sequence_recorder.h"
 #include "report/results.h"
 
 namespace vitrine::cli {
@@ -18,6 +20,7 @@ namespace {
 
 struct GenerateCommand : Options, SplitOptions, SpeculationOptions, StoreOptions {
   GenerateOptions generation;
+  std::vector<std::string> writes, frozen;
 };
 
 /// Lets a request begin with a state file, and keeps its cache.
@@ -60,6 +63,20 @@ void run_generate(const GenerateCommand& given) {
     of_stops = load_tokenizer(session.tokenizer_path, o.tokenizer_options);
     context.tokenizer = of_stops.get();
   }
+  if (!o.frozen.empty() && o.writes.empty())
+    throw UsageError("--freeze", "give --set, too: without writes it has no effect");
+  if (!o.writes.empty()) {
+    if (o.ranks != nullptr) throw Unsupported("--split", "expected a generation that writes no sites (--set)");
+    std::vector<SiteWrite> writes;
+    for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
+    request.taps = std::make_shared<SequenceRecorder>(*session.checkpoint.model, std::vector<std::string>{},
+                                                      std::move(writes), session.applied.dictionaries);
+    if (!o.frozen.empty()) {
+      const std::int64_t n_fed = std::ssize(request.prompt) + std::max<std::int64_t>(0, request.max_tokens - 1);
+      CleanRun clean(context, o.frozen, std::min(session.checkpoint.model->config().max_seq_len, n_fed));
+      request.taps = std::make_shared<FrozenSequence>(std::move(clean), request.taps);
+    }
+  }
   OpenedSpeculation speculation(o, o, session, "lookup");
   context.speculation = speculation.get();
   const OpenedStore store(o, "cache", session, context);
@@ -85,6 +102,13 @@ void add_generate(Command& program) {
       program, "generate",
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   add_model_and_text(command, *o);
+  add_dictionaries(command, *o);
+  add_list(
+      command, "--set", o->writes,
+      "Modify a site at all tokens of the prompt and of the text: 'SITE[index]=value', also *= and +=, where tokens "
+      "are counted from the first of the prompt; may be given several times");
+  add_list(command, "--freeze", o->frozen,
+           "A glob of sites that keep their values of the run without --set; may be given several times");
   add_generate_options(command, kInGenerate, o->generation);
   add_speculation(command, *o, *o, "lookup");
   add_store(command, *o, "cache");

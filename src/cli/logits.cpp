@@ -63,6 +63,7 @@ void add_logits(Command& program) {
       new_command<LogitsOptions>(program, "logits", "Write the logits of every position to a .npy file");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
+  add_dictionaries(command, *o);
   command.add_option("--out", o->out, "The file to write: float32 [T, vocab_size]")->required();
   add_number<std::int64_t>(command, "--chunk", o->chunk, option_row("chunk").help(), 1);
   add_optional(command, "--state", o->state, option_row("state").about);

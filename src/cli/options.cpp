@@ -120,6 +120,19 @@ void add_modifiers(Command& command, Options& o) {
   allow_hub(o, o.controls);
 }
 
+void add_dictionaries(Command& command, Options& o) {
+  add_list(command, "--sae", o.dictionaries,
+           "Attach the sparse autoencoder or transcoder PATH, a folder of any format of docs/features.md, as "
+           "[NAME=]PATH[@SITE]; may be given several times");
+  add_choice(command, "--sae-use", o.dictionary_use, {"read", "error", "replace"},
+             "What a dictionary does to its site: nothing, keep the error of its reconstruction, or replace the value "
+             "(default: read, and error once one of its values is written)");
+  command
+      .add_option("--sae-skip", o.skipped_tokens,
+                  "Tokens at which dictionaries do nothing: special, none or ids as in 1,2 (default: none)")
+      ->type_name("TOKENS");
+}
+
 void add_pair(Command& command, Options& o) {
   add_optional(command, "--pair", o.pair, "A second text, which is read with TEXT as a pair");
 }
@@ -247,6 +260,12 @@ Session open(const Options& o, const std::string& given, bool wants_tokenizer) {
   options.allowed_tensors = o.allowed_tensors;
   for (const std::string& text : o.adapters) options.adapters.push_back(adapter_of(text));
   for (const std::string& text : o.controls) options.controls.push_back(control_of(text));
+  for (const std::string& text : o.dictionaries) options.dictionaries.push_back(dictionary_of(text));
+  options.dictionary_use = dictionary_use_named(o.dictionary_use).value_or(DictionaryUse::automatic);
+  options.skipped_tokens = o.skipped_tokens;
+  if (o.ranks != nullptr && !o.dictionaries.empty()) {
+    throw Unsupported("--split", "expected a model without dictionaries (--sae)");
+  }
   Session session;
   session.pool = std::make_unique<ThreadPool>(o.thread_count());
   static_cast<OpenedModel&>(session) = vitrine::open_model(path, options, wants_tokenizer, *session.pool);

@@ -36,8 +36,10 @@ struct Options {
   std::string compute = "auto";
   std::string kv = "f32";
   std::vector<std::string> allowed_config_keys, allowed_tensors;
-  std::vector<std::string> adapters;  // [NAME=]PATH[=SCALE]
-  std::vector<std::string> controls;  // [NAME=]PATH[=SCALE][:FIRST-LAST]
+  std::vector<std::string> adapters;      // [NAME=]PATH[=SCALE]
+  std::vector<std::string> controls;      // [NAME=]PATH[=SCALE][:FIRST-LAST]
+  std::vector<std::string> dictionaries;  // [NAME=]PATH[@SITE]
+  std::string dictionary_use, skipped_tokens;
   // MODEL and TEXT: a single positional is TEXT, or MODEL if --ids is given
   std::string first, second;
   int positionals = 0;
@@ -90,6 +92,8 @@ void add_common(Command& command, Options& options);
 void add_adapters(Command& command, Options& options);
 /// Adds --adapter and --control, for commands that run a model.
 void add_modifiers(Command& command, Options& options);
+/// Adds --sae, --sae-use and --sae-skip, for commands that run a model.
+void add_dictionaries(Command& command, Options& options);
 /// Gives all ranks rank 0's standard input and random seed, if they are used.
 void share_inputs(Ranks& ranks, Options& options);
 

@@ -16,6 +16,7 @@
 #include "generate/options.h"
 #include "model/sites.h"
 #include "ops/attention_sites.h"
+#include "pass/dictionary_sites.h"
 #include "pass/sites.h"
 
 namespace vitrine::cli {
@@ -134,6 +135,16 @@ std::string sites_page() {
   page += sites_table([](Site site) {
             return in_cross_attention(site) ? std::optional(BlockSite{0, Stack::decoder, true}(site)) : std::nullopt;
           }).markdown();
+  page +=
+      "\n## Dictionaries\n\nOf a sparse autoencoder or transcoder that `--sae` attaches to SITE, its output site; "
+      "`SITE.NAME.…` if it has a\nname. [features.md](features.md) says how they are computed, and what a write to them "
+      "does. d_in and d_out are the widths\nof the input and output site, d_sae is the number of features.\n\n";
+  Table of_dictionaries({{"site"}, {"shape"}, {"what it is"}});
+  for (const SiteInfo& site : kDictionarySites) {
+    of_dictionaries.add({in_code("SITE." + std::string(site.name)) + (site.on_demand ? " †" : ""),
+                         in_code(to_string(site.shape)), escaped(site.meaning)});
+  }
+  page += of_dictionaries.markdown();
   page += "\n† Costly: written only if a glob of `--sites` names it in full, as in `blocks.*.attn.hook_result`.\n";
   return page;
 }

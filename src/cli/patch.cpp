@@ -103,6 +103,7 @@ void add_patch(Command& program) {
   command.add_flag("--no-special", o->no_special,
                    "Add no special tokens to the texts, and treat none in them as special");
   add_modifiers(command, *o);
+  add_dictionaries(command, *o);
   finish_command(command, o, run_patch,
                  "recovered is 0 for the metric of the corrupted prompt and 1 for that of the clean one; it has no "
                  "value (null in JSON) if both are equal.\n"

@@ -82,6 +82,7 @@ void add_predict(Command& program) {
       new_command<PredictOptions>(program, "predict", "Show the most likely next tokens after every prefix of a text");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
+  add_dictionaries(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
   add_split(command, *o);
   finish_command(

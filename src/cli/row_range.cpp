@@ -31,7 +31,7 @@ RowSelection parse_rows(const std::string& text, std::int64_t n) {
 
 Tensor rows_of(const SiteId& id, const Tensor& value, const RowSelection& rows, std::int64_t n,
                std::vector<float>& memory) {
-  const std::span<const Dim> dims = info(id.site).shape.dims();
+  const std::span<const Dim> dims = info(id).shape.dims();
   const bool by_head = dims.size() > 1 && dims[1] == dims::T;  // [H, T, S]
   const std::int64_t n_rows = by_head ? value.shape[1] : value.shape[0];
   const bool has_rows =

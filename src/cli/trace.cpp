@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "cli/token_word.h"
 #include "inspect/attribution.h"
+#include "inspect/frozen_sites.h"
 #include "inspect/objective.h"
 #include "inspect/recorder.h"
 #include "inspect/text_recorder.h"
@@ -24,6 +25,7 @@ namespace {
 struct TraceOptions : Options, SplitOptions {
   std::vector<std::string> globs;
   std::vector<std::string> writes;
+  std::vector<std::string> frozen;
   bool gradients = false;
   std::optional<std::string> rows;
   std::optional<std::string> of;  // W or W-W
@@ -91,21 +93,24 @@ Size size_of(const TraceOptions& o, const Session& session, const std::vector<Si
   Size size;
   const auto n = static_cast<std::int64_t>(session.rows().size());
   const Model model = shape_model(session.whole_model->config());
-  Recorder recorder(o.globs, writes, site_layers(model.config()), [&](const SiteId& id, const Tensor& value) {
-    double share = 1;
-    if (rows && info(id.site).shape.dims()[0] != dims::n) {
-      share = static_cast<double>(rows->end - rows->begin) / static_cast<double>(n);
-    }
-    const int copies = o.has_gradients() && id.site != Site::tokens ? 2 : 1;
-    size.values += copies;
-    size.bytes += copies * static_cast<std::int64_t>(share * static_cast<double>(4 * value.count()));
-  });
+  Recorder recorder(o.globs, writes, site_layers(model.config(), session.applied.dictionaries),
+                    [&](const SiteId& id, const Tensor& value) {
+                      double share = 1;
+                      if (rows && info(id).shape.dims()[0] != dims::n) {
+                        share = static_cast<double>(rows->end - rows->begin) / static_cast<double>(n);
+                      }
+                      const int copies = o.has_gradients() && id.site != Site::tokens ? 2 : 1;
+                      size.values += copies;
+                      size.bytes += copies * static_cast<std::int64_t>(share * static_cast<double>(4 * value.count()));
+                    });
   ThreadPool pool(1);
   const auto n_source = static_cast<std::int64_t>(session.ids.size());
   std::vector<Segment> sources;
   if (session.has_encoder()) sources = {{0, n_source}};
   DryPass dry(pool, {{0, n, 0, nullptr, session.has_encoder() ? 0 : -1}}, sources);
   dry.pass().taps = &recorder;
+  for (Segment& segment : dry.pass().segments) segment.modifiers = session.applied;
+  for (Segment& segment : dry.pass().sources) segment.modifiers = session.applied;
   dry.pass().logits = {LogitRequest::Rows::range, 0, n, {}};
   dry.run(model);
   recorder.check_all_met(true);
@@ -170,7 +175,7 @@ void run_trace(const TraceOptions& o) {
   const auto add = [&](const SiteId& id, const std::string& name, const Tensor& whole) {
     write(name, rows ? rows_of(id, whole, *rows, n, memory) : whole);
   };
-  Recorder recorder(o.globs, writes, site_layers(session.checkpoint.model->config()),
+  Recorder recorder(o.globs, writes, site_layers(session.checkpoint.model->config(), session.applied.dictionaries),
                     [&](const SiteId& id, const Tensor& value) { add(id, name_of(id), value); });
   if (rows) {
     recorder.receive_rows({rows->begin, rows->end},
@@ -191,6 +196,11 @@ void run_trace(const TraceOptions& o) {
   }
 
   context.taps = &recorder;
+  std::optional<FrozenPass> frozen;
+  if (!o.frozen.empty()) {
+    if (o.ranks != nullptr) throw Unsupported("--split", "expected a trace that freezes no sites (--freeze)");
+    context.taps = &frozen.emplace(CleanRun(session.context(o), o.frozen, 0), recorder);
+  }
   run_pass(o, session, context, objective);
   if (!o.is_first()) return;
   recorder.check_all_met();
@@ -215,11 +225,14 @@ void add_trace(Command& program) {
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_labels(command, *o);
+  add_dictionaries(command, *o);
   add_list(command, "--sites", o->globs,
            "A glob of the names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,
            "Modify a site: 'SITE[index]=value', also *= and +=, or 'SITE[index]=@FILE', the value in another trace; "
            "may be given several times");
+  add_list(command, "--freeze", o->frozen,
+           "A glob of sites that keep their values of the run without --set; may be given several times");
   command.add_flag("--gradients", o->gradients,
                    "Also write SITE_grad, the gradient of the mean next-token loss with respect to each value");
   add_optional(command, "--of", o->of,

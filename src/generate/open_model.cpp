@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/adapters/control.h"
 #include "checkpoint/adapters/modifier_text.h"
+#include "features/load_dictionary.h"
 #include "generate/preflight.h"
 #include "hub/pull.h"
 
@@ -60,6 +62,11 @@ OpenControl control_of(const std::string& text) {
   return {own.path, own.scale, own.layers.first, own.layers.last};
 }
 
+OpenDictionary dictionary_of(const std::string& text) {
+  DictionaryText own = parse_dictionary_text(text);
+  return {std::move(own.path), std::move(own.name), std::move(own.site)};
+}
+
 void OpenedModel::add(const OpenAdapter& adapter, ThreadPool& pool) {
   check_scale(adapter.path, adapter.scale);
   auto loaded = load_adapter(adapter.path, checkpoint, pool, true);
@@ -80,6 +87,46 @@ void OpenedModel::add(const OpenControl& control) {
   applied.controls.push_back({load_control(path, checkpoint.model->config()), scale, {first, last}});
 }
 
+void OpenedModel::add(const OpenDictionary& dictionary, DictionaryUse use, std::shared_ptr<const SkippedTokens> skipped,
+                      ThreadPool& pool) {
+  const DictionaryText text{dictionary.name, dictionary.path, dictionary.site};
+  for (auto& loaded : load_dictionaries(text, *checkpoint.model, pool)) {
+    for (const AppliedDictionary& other : applied.dictionaries) {
+      if (!(other.dictionary->output == loaded->output) || other.dictionary->name != loaded->name) continue;
+      throw BadInput(dictionary.path, "another dictionary is at {}: give each a name, as in --sae NAME=PATH",
+                     name_of(loaded->output));
+    }
+    applied.dictionaries.push_back({std::move(loaded), use, skipped});
+  }
+}
+
+namespace {
+
+/// The tokens at which dictionaries do nothing; null: none.
+std::shared_ptr<const SkippedTokens> skipped_tokens(const std::string& text, const Tokenizer* tokenizer) {
+  if (text.empty() || text == "none") return nullptr;
+  auto skipped = std::make_shared<SkippedTokens>();
+  if (text == "special") {
+    if (tokenizer == nullptr)
+      throw BadInput("--sae-skip", "the model has no tokenizer, which names special tokens; give ids");
+    for (std::int32_t id = 0; id < tokenizer->vocab_size(); ++id) {
+      if (!tokenizer->is_text(id)) skipped->ids.push_back(id);
+    }
+    return skipped;
+  }
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const auto id = number_in<std::int32_t>(rest.substr(0, comma));
+    if (!id || *id < 0) throw BadInput("--sae-skip", "expected special, none, or ids as in 1,2, got \"{}\"", text);
+    skipped->ids.push_back(*id);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  std::ranges::sort(skipped->ids);
+  return skipped;
+}
+
+}  // namespace
+
 OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, const OpenOptions& options,
                             bool wants_tokenizer, ThreadPool& pool) {
   OpenedModel model{std::move(checkpoint)};
@@ -87,6 +134,11 @@ OpenedModel open_checkpoint(const std::string& path, Checkpoint checkpoint, cons
   for (const OpenAdapter& adapter : options.adapters) model.add(adapter, pool);
   for (const OpenControl& control : options.controls) model.add(control);
   open_tokenizer(path, options, wants_tokenizer, model);
+  if (options.dictionaries.empty()) return model;
+  const auto skipped = skipped_tokens(options.skipped_tokens, model.tokenizer.get());
+  for (const OpenDictionary& dictionary : options.dictionaries) {
+    model.add(dictionary, options.dictionary_use, skipped, pool);
+  }
   return model;
 }
 

@@ -29,12 +29,17 @@ struct OpenedModel {
   /// The same for a control vector. Throws as load_control(), and BadInput for a scale that is not finite and layers
   /// whose first is after the last.
   void add(const OpenControl& control);
+  /// The same for dictionaries. Throws as load_dictionaries(), and BadInput for two at one site without names.
+  void add(const OpenDictionary& dictionary, DictionaryUse use, std::shared_ptr<const SkippedTokens> skipped,
+           ThreadPool& pool);
   RequestDefaults defaults() const { return defaults_of(checkpoint, tokenizer.get()); }
 };
 
 /// PATH[=SCALE] and PATH[=SCALE][:FIRST-LAST] (modifier_text.h). Throw BadInput, also for a text with a name.
 OpenAdapter adapter_of(const std::string& text);
 OpenControl control_of(const std::string& text);
+/// [NAME=]PATH[@SITE].
+OpenDictionary dictionary_of(const std::string& text);
 
 /// The files of `path` and of what the options name, as paths: names of models on a hub (hf:ORG/NAME) are fetched, as
 /// far as the cache lacks them. Throws as pull(), and what OpenOptions::poll throws.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pass/compute.h"
+#include "pass/dictionary_use.h"
 #include "tensor/kv_type.h"
 #include "tokenizer/tokenizer.h"
 
@@ -35,6 +36,13 @@ struct OpenControl {
   int first_layer = 0, last_layer = std::numeric_limits<int>::max();  ///< The blocks whose directions are added.
 };
 
+/// Dictionaries of features (sparse autoencoders, transcoders), attached to sites of the model.
+struct OpenDictionary {
+  std::string path{};  ///< A folder or file of one of the formats of docs/features.md.
+  std::string name{};  ///< In the names of its values, SITE.NAME.hook_sae_acts_post; "": SITE.hook_sae_acts_post.
+  std::string site{};  ///< Its site; "": the one that its files name.
+};
+
 /// How a checkpoint is opened.
 struct OpenOptions {
   std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.
@@ -46,6 +54,9 @@ struct OpenOptions {
   std::vector<std::string> allowed_tensors{};      ///< Unknown tensors to ignore; NAME* stands for all that begin so.
   std::vector<OpenAdapter> adapters{};             ///< Applied in this order, in every call.
   std::vector<OpenControl> controls{};             ///< The same; after each block their sum is added.
+  std::vector<OpenDictionary> dictionaries{};      ///< Run in this order.
+  DictionaryUse dictionary_use = DictionaryUse::automatic;  ///< What they do to the values of their sites.
+  std::string skipped_tokens{};                    ///< Where they do nothing: `special`, ids as in 1,2, or "" for none.
   std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
   /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for
   /// example. An exception that it throws ends the call and propagates to the caller. It must be thread-safe.

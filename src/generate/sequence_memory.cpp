@@ -86,6 +86,8 @@ void Sequence::restore_prefix() {
 /// As shares_prefixes(), but a caller may also keep the cache.
 void Sequence::open_stored() {
   const Branch& branch = branches_.front();
+  const auto replaces = [](const AppliedDictionary& own) { return own.use == DictionaryUse::replace; };
+  if (std::ranges::any_of(modifiers().dictionaries, replaces)) return;  // names of blocks say nothing of dictionaries
   const bool uses_store = context_.store != nullptr && context_.taps == nullptr && request_.taps == nullptr &&
                           request_.source.empty() && request_.beam.n_beams == 1 && branch.first == 0;
   if (!uses_store) return;

@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "model/sites.h"
 #include "ops/op_kind.h"
+#include "pass/dictionary_sites.h"
 #include "pass/pass.h"
 
 namespace vitrine {
@@ -15,9 +16,17 @@ bool names_experts(const std::string& glob) { return glob.find("experts.") != st
 
 }  // namespace
 
-SiteLayers site_layers(const ModelConfig& config) {
-  return {static_cast<int>(config.n_layers()), static_cast<int>(max_experts(config)),
-          config.encoder ? static_cast<int>(config.encoder->n_layers()) : -1};
+SiteLayers site_layers(const ModelConfig& config, AppliedDictionaries dictionaries) {
+  SiteLayers layers{static_cast<int>(config.n_layers()),
+                    static_cast<int>(max_experts(config)),
+                    config.encoder ? static_cast<int>(config.encoder->n_layers()) : -1,
+                    {}};
+  for (const AppliedDictionary& applied : dictionaries) {
+    for (std::size_t value = 0; value < kDictionarySites.size(); ++value) {
+      layers.of_dictionaries.push_back(applied.dictionary->at(static_cast<DictionarySite>(value)));
+    }
+  }
+  return layers;
 }
 
 SiteSelection::SiteSelection(std::vector<std::string> globs, const SiteLayers& layers)
@@ -59,11 +68,12 @@ std::size_t SiteSelection::index(const SiteId& id) {
 }
 
 bool SiteSelection::is_chosen(const SiteId& id) const {
-  if (globs_.empty()) return !info(id.site).on_demand;
+  if (globs_.empty()) return !info(id).on_demand;
   return std::any_of(globs_.begin(), globs_.end(), [&](const auto& glob) { return matches(glob, id); });
 }
 
 bool SiteSelection::contains(const SiteId& id) const {
+  if (id.dictionary != nullptr) return is_chosen(id);
   if (!candidates_[number_of(id.site)]) return false;
   if (id.expert != SiteId::kNoExpert) return is_chosen(id);
   const std::size_t at = index(id);
@@ -78,6 +88,9 @@ void SiteSelection::for_each_chosen(Visit&& visit) const {
   for_each(candidates_, [&](const SiteId& id) {
     if (contains(id)) visit(id);
   });
+  for (const SiteId& id : layers_.of_dictionaries) {
+    if (contains(id)) visit(id);
+  }
 }
 
 std::int64_t SiteSelection::count() const {
@@ -96,10 +109,12 @@ std::optional<SiteId> SiteSelection::last() const {
 
 std::string SiteSelection::nearest_to(const std::string& glob) const {
   std::vector<std::string> names, last_parts;
-  for_each(Sites(all_sites().size(), true), [&](const SiteId& id) {
+  const auto add = [&](const SiteId& id) {
     names.push_back(name_of(id));
     last_parts.push_back(names.back().substr(names.back().rfind('.') + 1));
-  });
+  };
+  for_each(Sites(all_sites().size(), true), add);
+  for (const SiteId& id : layers_.of_dictionaries) add(id);
   // A name of the list that the passes have not met is no suggestion.
   const std::size_t at = glob.find_last_of(".*") + 1;
   if (std::find(names.begin(), names.end(), glob) != names.end() ||

@@ -12,6 +12,7 @@
 #include "inspect/site_write.h"
 #include "model/config.h"
 #include "model/sites.h"
+#include "pass/dictionary.h"
 #include "pass/taps.h"
 
 namespace vitrine {
@@ -19,10 +20,11 @@ namespace vitrine {
 /// The layers that a model has sites of.
 struct SiteLayers {
   int n_layers = 0;
-  int n_experts = 0;          ///< The largest number of experts in a layer.
-  int n_encoder_layers = -1;  ///< −1: no encoder.
+  int n_experts = 0;                      ///< The largest number of experts in a layer.
+  int n_encoder_layers = -1;              ///< −1: no encoder.
+  std::vector<SiteId> of_dictionaries{};  ///< The values of the dictionaries that are attached.
 };
-SiteLayers site_layers(const ModelConfig& config);
+SiteLayers site_layers(const ModelConfig& config, AppliedDictionaries dictionaries = {});
 
 /// A set of sites, selected by globs (`*`, `?`, `[…]`) over full names. Without globs it is the default set; an empty
 /// glob selects nothing. Sites that are on demand need a glob that ends in their name (`blocks.*.attn.hook_result`).

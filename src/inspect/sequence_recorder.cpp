@@ -21,7 +21,7 @@ bool is_strip(const SiteId& id) {
 
 /// Whether a row has an element for each token of the pass.
 bool is_of_one_pass(const SiteId& id) {
-  const std::span<const Dim> dims = info(id.site).shape.dims();
+  const std::span<const Dim> dims = info(id).shape.dims();
   return dims.size() > 1 && dims.front() == dims::T && dims.back() == dims::T;
 }
 
@@ -52,7 +52,7 @@ void refuse_write(const SiteWrite& write, const SiteId& id, bool knows_end) {
   if (id.site == Site::tokens || id.site == ExpertSite::expert_indices || id.site == ExpertSite::expert_tokens) {
     refuse("ids and the choice of experts cannot be written");
   }
-  const std::span<const Dim> dims = info(id.site).shape.dims();
+  const std::span<const Dim> dims = info(id).shape.dims();
   for (std::size_t i = 0; i < std::min(dims.size(), write.index.size()); ++i) {
     const SiteWrite::Range& range = write.index[i];
     const bool is_token = dims[i] == dims::T || dims[i] == dims::S;
@@ -75,27 +75,29 @@ bool SequenceRecorder::Precedes::operator()(const SiteId& a, const SiteId& b) co
   return a.expert < b.expert;
 }
 
-SequenceRecorder::SequenceRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes)
+SequenceRecorder::SequenceRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes,
+                                   AppliedDictionaries dictionaries)
     : globs_(std::move(globs)),
       writes_(std::move(writes)),
-      selection_(globs_or_none(globs_), site_layers(model.config())),
-      written_(globs_of(writes_), site_layers(model.config())),
+      selection_(globs_or_none(globs_), site_layers(model.config(), dictionaries)),
+      written_(globs_of(writes_), site_layers(model.config(), dictionaries)),
       last_(SiteId{}),
       glob_met_(globs_.size()),
       write_met_(writes_.size()) {
   for (const std::optional<SiteId>& last : {selection_.last(), written_.last()}) {
     if (last && precedes(*last_, *last)) last_ = *last;
   }
-  check(model);
+  check(model, dictionaries);
 }
 
 /// Finds what is wrong before the first pass, which has rows of other sequences too.
-void SequenceRecorder::check(const Model& model) {
+void SequenceRecorder::check(const Model& model, AppliedDictionaries dictionaries) {
   check_has_rows(model.config());
   ThreadPool pool(1);
   DryPass dry(pool, {{0, 1, 0}});
   SegmentTaps taps({this});
   dry.pass().taps = &taps;
+  dry.pass().segments.front().modifiers.dictionaries = dictionaries;
   dry.pass().logits = {LogitRequest::Rows::range, 0, 1, {}};
   dry.run(model);
   const auto names_expert = [](const std::string& glob) { return glob.find("experts.") != std::string::npos; };

@@ -29,7 +29,8 @@ class SequenceRecorder : public SequenceTaps {
 
   /// Without globs nothing is recorded. Throws as above; for a glob or a write that matches no site of the model; and
   /// for an index that is out of range.
-  SequenceRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes);
+  SequenceRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes,
+                   AppliedDictionaries dictionaries = {});
 
   bool writes() const { return !writes_.empty(); }
   /// The values of all tokens so far, in the order of a forward.
@@ -55,7 +56,7 @@ class SequenceRecorder : public SequenceTaps {
     std::vector<float> values;
   };
 
-  void check(const Model& model);
+  void check(const Model& model, AppliedDictionaries dictionaries);
   const std::vector<std::size_t>& writes_at(const SiteId& id);
   void record(const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions);
 

@@ -139,9 +139,13 @@ bool may_match(std::string_view glob, Site site) {
   return in_cross_attention(site) && glob.find("cross") != glob.npos;  // it has other names there
 }
 
+bool may_match(std::string_view glob, const SiteId& id) {
+  return id.dictionary != nullptr ? ends_alike(glob, info(id).name) : may_match(glob, id.site);
+}
+
 bool matches(const std::string& glob, const SiteId& id) {
-  if (!may_match(glob, id.site)) return false;
-  const SiteInfo& site = info(id.site);
+  if (!may_match(glob, id)) return false;
+  const SiteInfo& site = info(id);
   const std::string name = name_of(id);
   const bool is_name = glob.find_first_of("*?[\\") == glob.npos;
   if (is_name ? glob != name : fnmatch(glob.c_str(), name.c_str(), 0) != 0) return false;
@@ -163,7 +167,7 @@ void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const 
     throw BadInput("--set", "{}: the index has more entries than {}, which has shape {}", write.text, name_of(id),
                    to_string(value.shape));
   }
-  const std::span<const Dim> dims = info(id.site).shape.dims();
+  const std::span<const Dim> dims = info(id).shape.dims();
   Interval changed[Shape::kMaxRank];
   std::span<const std::int64_t> positions[Shape::kMaxRank];
   for (int i = 0; i < rank; ++i) {

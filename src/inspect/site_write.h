@@ -41,6 +41,7 @@ SiteWrite parse_site_write(std::string_view text);
 /// Whether the literal end of a glob agrees with the last part of a site's name, in whatever layer. This excludes most
 /// sites much faster than matches().
 bool may_match(std::string_view glob, Site site);
+bool may_match(std::string_view glob, const SiteId& id);
 /// Whether a glob selects a site. Sites that are on demand need a glob that ends in their name.
 bool matches(const std::string& glob, const SiteId& id);
 /// The globs of the writes; one that selects nothing if there are none.

@@ -207,7 +207,7 @@ Tensor unembed(Pass& p, const ModelConfig& config, const ModelParams& w, const T
 std::vector<double> losses_of_segments(Pass& p, const ModelConfig& c, const ModelParams& w, const Tensor& normed,
                                        std::span<const std::int64_t> numbers, std::int64_t group) {
   const Exchanged<Tape*> no_tape(p.training.tape, nullptr);
-  const Exchanged<Taps*> no_taps(p.taps, nullptr);
+  const WithoutSites without_sites(p);
   const LossRequest& request = *p.training.loss;
   std::vector<double> sums(p.segments.size(), 0.0);
   for (std::int64_t first = 0; first < normed.rows(); first += group) {

@@ -7,6 +7,7 @@
 #include "model/head.h"
 #include "model/sites.h"
 #include "model/stack.h"
+#include "ops/dictionary_run.h"
 
 namespace vitrine {
 namespace {
@@ -49,7 +50,7 @@ std::optional<SiteId> end_of(const Pass& p, const ModelConfig& config) {
   if (p.taps == nullptr) return end;
   const std::optional<SiteId> last = p.taps->last_wanted();
   if (!last || precedes(BlockSite{n_layers, stack}(Site::resid_post), *last)) return {};
-  SiteId after = *last;
+  SiteId after = last->without_dictionary();
   after.segment = -1;
   after.expert = SiteId::kNoExpert;
   after.site = all_sites()[number_of(last->site) + 1];
@@ -116,6 +117,7 @@ void Model::forward(Pass& p, const Tokens& tokens) const {
   check(p, tokens);
   const PassScope pass_scope(p);
   p.end = end_of(p, config_);
+  attach_dictionaries(p, tokens.ids, tokens.source);
   SharedStates source_states;
   const Tensor encoded = encode(p, tokens, source_states);
   const std::span<const std::int32_t> types = config_.encoder ? std::span<const std::int32_t>() : tokens.types;
@@ -138,7 +140,7 @@ StackInput Model::input_of_start(Pass& p, const Tokens& tokens) const {
   StackInput in;
   if (config_.per_layer) {
     const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
-    const Exchanged<Taps*> without_taps(p.taps, nullptr);
+    const WithoutSites without_sites(p);
     in = embed_tokens(p, config_.stack(), config_, params_, params_.embed, tokens.ids, tokens.types);
   }
   const Tensor& given = p.start->stream;

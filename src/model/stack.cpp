@@ -213,7 +213,7 @@ Tensor look_up(Pass& p, const PerLayerInputConfig& c, const Param& table, std::s
 Tensor per_layer_inputs(Pass& p, BlockSite at, const StackConfig& c, const StackParams& w,
                         std::span<const std::int32_t> ids, const Tensor& x) {
   const PerLayerInputConfig& own = *c.per_layer;
-  const Exchanged<Taps*> without_taps(p.taps, nullptr);
+  const WithoutSites without_sites(p);
   const Exchanged<RowsOfValue> rows(p.rows, {at.stack});
   const Tensor projected = scale(p, own.projection_scale, linear(p, w.per_layer_proj, x));
   const Shape parts{x.rows(), static_cast<std::int64_t>(c.n_layers()), per_layer_width(c)};

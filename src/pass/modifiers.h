@@ -1,5 +1,5 @@
-// What changes the forward of a sequence: low-rank adapters (LoRA) and control vectors (steering vectors). The model is
-// not changed.
+// What changes the forward of a sequence, or reads it: low-rank adapters (LoRA), control vectors (steering vectors) and
+// dictionaries of features. The model is not changed.
 //
 //   control vector   blocks.N.hook_resid_post += v_N,  v_N = Σ float(scale) · direction_N, in the order of the controls
 //
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pass/adapter.h"
+#include "pass/dictionary.h"
 
 namespace vitrine {
 
@@ -68,21 +69,24 @@ struct ModifierKey {
 struct Modifiers {
   AppliedAdapters adapters{};
   AppliedControls controls{};
+  AppliedDictionaries dictionaries{};
 
-  bool empty() const { return adapters.empty() && controls.empty(); }
+  bool empty() const { return adapters.empty() && controls.empty() && dictionaries.empty(); }
 };
 bool operator==(const Modifiers& a, const Modifiers& b);
 
-/// Two sequences have equal keys if and only if they have equal modifiers.
+/// Two sequences have equal keys if and only if their modifiers compute the same keys and values: dictionaries that
+/// only read have none, and those that replace a value are told apart.
 std::vector<ModifierKey> keys_of(const Modifiers& modifiers);
 
 /// The lists of a view.
 struct ModifierList {
   std::vector<AppliedAdapter> adapters{};
   std::vector<AppliedControl> controls{};
+  std::vector<AppliedDictionary> dictionaries{};
 
-  bool empty() const { return adapters.empty() && controls.empty(); }
-  operator Modifiers() const { return {adapters, controls}; }
+  bool empty() const { return adapters.empty() && controls.empty() && dictionaries.empty(); }
+  operator Modifiers() const { return {adapters, controls, dictionaries}; }
   bool operator==(const ModifierList&) const = default;
 };
 

@@ -13,15 +13,16 @@ NotFinite error_of(const Failure& failure) {
 }
 
 Tensor Pass::visit(const SiteId& id, const Tensor& value) {
-  const Tensor result = split != nullptr ? split->visit(*this, id, value) : taps->visit(*this, id, value);
+  Tensor result = value;
+  if (taps_want(id)) result = split != nullptr ? split->visit(*this, id, value) : taps->visit(*this, id, value);
   if (result.shape != value.shape) {
     throw BadInput(name_of(id), "a replacement must have shape {}, got {}", to_string(value.shape),
                    to_string(result.shape));
   }
-  if (is_taped() && training.tape->knows(result) && taps->wants_gradient(id)) {
+  if (is_taped() && taps_want(id) && training.tape->knows(result) && taps->wants_gradient(id)) {
     training.tape->watch(result, [this, id](const Tensor& grad) { taps->visit_gradient(*this, id, grad); });
   }
-  return result;
+  return attached != nullptr && attached->is_at(id) ? attached->visit(*this, id, result) : result;
 }
 
 void Pass::refuse_tape(std::string_view op) const {

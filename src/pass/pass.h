@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "base/exceptions.h"
+#include "base/exchanged.h"
 #include "cache/kv_cache.h"
+#include "pass/attached_sites.h"
 #include "pass/execution_context.h"
 #include "pass/ledger.h"
 #include "pass/model_split.h"
@@ -103,6 +106,9 @@ struct Pass : ExecutionContext {
   std::optional<PassStart> start{};  ///< Of the model's own stack; without an encoder.
   ModelSplit* split = nullptr;       ///< Not null: other processes run parts of this pass. Without a tape.
   RowsOfValue rows{};                ///< Set by the forward: the rows that linear maps read now. Adapters depend on it.
+  /// Set by the forward: the dictionaries of the segments. They last as long as the pass, because a backward may repeat
+  /// blocks.
+  std::shared_ptr<AttachedSites> attached{};
 
   /// The segments whose rows a stack computes.
   std::vector<Segment>& segments_of(Stack stack) { return stack == Stack::encoder ? sources : segments; }
@@ -110,7 +116,9 @@ struct Pass : ExecutionContext {
   /// Whether neither `id` nor any later site is needed, so that the forward may end before it.
   bool ends_before(const SiteId& id) const { return end && !precedes(id, *end); }
 
-  bool wants(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
+  /// Whether anything reads the value of a site: the taps, or a dictionary.
+  bool wants(const SiteId& id) const { return taps_want(id) || (attached != nullptr && attached->is_at(id)); }
+  bool taps_want(const SiteId& id) const { return taps != nullptr && taps->wants(id); }
   /// Passes `value` to the taps and returns the value to continue with, which is another tensor if a tap replaced it.
   Tensor tap(const SiteId& id, const Tensor& value) {
     if (ledger != nullptr) ledger->name_after(id, value);
@@ -119,18 +127,19 @@ struct Pass : ExecutionContext {
 
   /// The rows that taps want of a value that they do not change; nullopt: they want all, or may change it.
   std::optional<WantedRows> wanted_rows(const SiteId& id) const {
-    const bool may_choose = wants(id) && !is_taped() && !shapes_only && split == nullptr;
+    const bool may_choose = taps_want(id) && !is_taped() && !shapes_only && split == nullptr;
     return may_choose ? taps->wanted_rows(id) : std::nullopt;
   }
 
   /// Passes elements of a value whose rows are computed one after another to the taps, if they want it.
   void tap_step(const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count, const Tensor& factor) {
-    if (value.data == nullptr) return;
+    if (value.data == nullptr || taps == nullptr) return;
     if (split != nullptr) return split->visit_step(*this, id, value, first, count);
     taps->visit_step(*this, id, value, first, count, factor);
   }
   /// Passes such a value to the taps when it is complete.
   void tap_steps(const SiteId& id, const Tensor& value) {
+    if (taps == nullptr) return;
     split != nullptr ? split->visit_steps(*this, id, value) : taps->visit_steps(*this, id, value);
   }
 
@@ -171,6 +180,16 @@ struct Pass : ExecutionContext {
 
  private:
   Tensor visit(const SiteId& id, const Tensor& value);
+};
+
+/// Runs ops without the sites of the pass, for values that are no part of its forward.
+class WithoutSites {
+ public:
+  explicit WithoutSites(Pass& p) : taps_(p.taps, nullptr), attached_(p.attached, {}) {}
+
+ private:
+  Exchanged<Taps*> taps_;
+  Exchanged<std::shared_ptr<AttachedSites>> attached_;
 };
 
 /// Releases the arena's memory at the end of a scope, unless there is a tape, which still needs the values.

@@ -112,6 +112,19 @@ void SegmentTaps::visit_steps(Pass& pass, const SiteId& id, const Tensor& value)
   }
 }
 
+bool SegmentTaps::wants_sparse(const SiteId& id) const {
+  return std::ranges::any_of(of_segments_, [&](const SequenceTaps* t) { return t != nullptr && t->wants_sparse(id); });
+}
+
+void SegmentTaps::visit_sparse(Pass& pass, const SiteId& id, const SparseRows& rows) {
+  for (std::size_t i = 0; i < of_segments_.size(); ++i) {
+    const Segment& s = pass.segments[i];
+    if (of_segments_[i] == nullptr || s.failure || !of_segments_[i]->wants_sparse(id)) continue;
+    const auto first = static_cast<std::size_t>(s.first_row), n = static_cast<std::size_t>(s.length);
+    of_segments_[i]->visit_sparse(id, std::span(rows.rows).subspan(first, n), range_from(s.position, s.length));
+  }
+}
+
 std::optional<SiteId> SegmentTaps::last_wanted() const {
   std::optional<SiteId> last = SiteId{};
   for (const SequenceTaps* const taps : of_segments_) {

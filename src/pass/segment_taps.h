@@ -27,6 +27,10 @@ class SequenceTaps {
   virtual void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t row, std::int64_t position);
   /// As Taps::visit_steps, with rows of this sequence.
   virtual void visit_steps(Pass&, const SiteId&, const Tensor& /*value*/) {}
+  /// As Taps::wants_sparse and visit_sparse, with rows of this sequence.
+  virtual bool wants_sparse(const SiteId&) const { return false; }
+  virtual void visit_sparse(const SiteId&, std::span<const std::vector<SparseValue>> /*rows*/,
+                            std::span<const std::int64_t> /*positions*/) {}
   /// As Taps::last_wanted.
   virtual std::optional<SiteId> last_wanted() const { return {}; }
   /// Whether the values are those of all tokens at once: an engine then feeds the prompt in one pass.
@@ -47,6 +51,8 @@ class SegmentTaps : public Taps {
   void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
                   const Tensor& factor) override;
   void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override;
+  bool wants_sparse(const SiteId& id) const override;
+  void visit_sparse(Pass& pass, const SiteId& id, const SparseRows& rows) override;
   std::optional<SiteId> last_wanted() const override;
   bool ends_at_failure() const override { return false; }
 

@@ -1,7 +1,10 @@
 #include "pass/sites.h"
 
 #include <limits>
+#include <string_view>
 #include <tuple>
+
+#include "pass/dictionary_sites.h"
 
 namespace vitrine {
 
@@ -21,8 +24,9 @@ bool precedes(const SiteId& a, const SiteId& b) {
   const auto part = [](const SiteId& id) { return id.cross ? 1 : info(id.site).place <= SitePlace::middle ? 0 : 2; };
   const auto place = [&](const SiteId& id) {
     const bool after_blocks = info(id.site).place > SitePlace::block_output;
+    const std::string_view dictionary = id.dictionary != nullptr ? std::string_view(*id.dictionary) : "";
     return std::tuple(id.stack != Stack::encoder, after_blocks ? std::numeric_limits<int>::max() : id.layer, part(id),
-                      id.site);
+                      id.site, id.dictionary != nullptr, dictionary, id.value);
   };
   return place(a) < place(b);
 }
@@ -41,7 +45,15 @@ std::string name_in_cross_attention(std::string_view name) {
 
 }  // namespace
 
+const SiteInfo& info(const SiteId& id) {
+  return id.dictionary != nullptr ? kDictionarySites[static_cast<std::size_t>(id.value)] : info(id.site);
+}
+
 std::string name_of(const SiteId& id) {
+  if (id.dictionary != nullptr) {
+    const std::string name = id.dictionary->empty() ? "" : *id.dictionary + ".";
+    return name_of(id.without_dictionary()) + "." + name + std::string(info(id).name);
+  }
   constexpr std::string_view kPrefixes[] = {"blocks.", "encoder.", "decoder."};
   const SiteInfo& site = info(id.site);
   const std::string_view prefix = kPrefixes[static_cast<std::size_t>(id.stack)];

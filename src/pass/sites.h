@@ -285,6 +285,9 @@ static_assert(kSharedSites.size() == static_cast<std::size_t>(Site::loss) + 1);
 
 inline const SiteInfo& info(Site site) { return site.info(); }
 
+/// The values of a dictionary (pass/dictionary.h), in the order of a forward; pass/dictionary_sites.h has their table.
+enum class DictionarySite : std::uint8_t { input, acts_pre, acts_post, recons, error, output };
+
 /// The stack of blocks that a site belongs to. Names have no prefix if there is only one stack.
 enum class Stack : std::uint8_t { only, encoder, decoder };
 
@@ -296,16 +299,24 @@ struct SiteId {
   int expert = kNoExpert;
   Stack stack = Stack::only;
   bool cross = false;  ///< The site of cross-attention, not that of the attention within the stack.
+  /// Not null: a value of a dictionary that is attached to the site, whose name this is. The name is the dictionary's
+  /// own member, so two dictionaries at one site differ.
+  const std::string* dictionary = nullptr;
+  DictionarySite value = DictionarySite::input;  ///< Which, if `dictionary` is not null.
 
   static constexpr int kNoExpert = -1;
   static constexpr int kShared = -2;  ///< The expert of every token.
 
   bool operator==(const SiteId&) const = default;
+  /// The site that a dictionary's value belongs to; else itself.
+  SiteId without_dictionary() const { return {site, layer, segment, expert, stack, cross}; }
 };
+/// That of a dictionary's value, if `id` is one.
+const SiteInfo& info(const SiteId& id);
 
 /// Whether `a` comes before `b` in a forward.
 bool precedes(const SiteId& a, const SiteId& b);
-std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`
+std::string name_of(const SiteId& id);  ///< `blocks.3.attn.hook_q`, `blocks.3.hook_resid_post.NAME.hook_sae_error`
 
 /// The three sites of a norm.
 struct NormSite {

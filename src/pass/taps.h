@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "pass/sites.h"
+#include "pass/sparse_rows.h"
 #include "tensor/tensor.h"
 
 namespace vitrine {
@@ -37,6 +38,11 @@ class Taps {
   /// of visit() with `[end − first, …]`.
   virtual std::optional<WantedRows> wanted_rows(const SiteId&) const { return {}; }
   virtual void visit_rows(Pass&, const SiteId&, const Tensor& /*rows*/) {}
+  /// Whether the taps want the activations of a dictionary (`hook_sae_acts_post`), after any write, as sparse rows.
+  /// They then need no memory for those that are 0.
+  virtual bool wants_sparse(const SiteId&) const { return false; }
+  /// Called once for each such site. Rows of the value are rows of the pass.
+  virtual void visit_sparse(Pass&, const SiteId&, const SparseRows&) {}
   /// The last site, in the order of a forward, that the taps may want; nullopt: any site. A pass that has no
   /// other results to compute ends there.
   virtual std::optional<SiteId> last_wanted() const { return {}; }

@@ -17,7 +17,7 @@ Tensor stream_of(Pass& p, const AltUpConfig& c, const Tensor& x, std::int64_t i)
 
 /// tanh(router · norm(x) / d), `[T, n]`.
 Tensor route(Pass& p, BlockSite at, const AltUpConfig& c, const AltUpParams& w, const Tensor& x) {
-  const Exchanged<Taps*> without_taps(p.taps, nullptr);
+  const WithoutSites without_sites(p);
   const Tensor normed = norm(p, at(norms::embed), c.norm, w.norm, x);
   return tanh(p, linear(p, w.router, scale(p, 1.0f / static_cast<float>(x.row_size()), normed)));
 }

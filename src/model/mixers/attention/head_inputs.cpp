@@ -39,7 +39,7 @@ void tap(Pass& p, const SiteId& id, HeadCopies& copies) {
 
 /// The block's norm of copies `[T, n, d]`, without its sites.
 Tensor norm_copies(Pass& p, BlockSite at, const SublayerInput& in, const Tensor& copies) {
-  const Exchanged<Taps*> without_taps(p.taps, nullptr);
+  const WithoutSites without_sites(p);
   const Shape shape = copies.shape;
   const Tensor rows = copies.reshaped({shape[0] * shape[1], shape[2]});
   return scale(p, in.scale, norm(p, at(norms::ln1), *in.norm_config, *in.norm_params, rows)).reshaped(shape);

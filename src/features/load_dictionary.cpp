@@ -1,0 +1,194 @@
+#include "features/load_dictionary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/error.h"
+#include "features/format.h"
+#include "features/site_names.h"
+#include "model/dry_run.h"
+
+namespace vitrine {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_name(std::string_view text) {
+  const auto may = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, may);
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+/// The folder of a dictionary: `path`, or that of a file of its format.
+fs::path folder_of(const std::string& path) {
+  std::error_code error;
+  const fs::path given(path);
+  if (fs::is_directory(given, error)) return given;
+  if (!fs::exists(given, error)) throw BadInput(path, "no such file or folder");
+  const auto bytes = MappedFile::open(path);
+  refuse_pickle(path, bytes->bytes());
+  const std::string name = given.filename().string();
+  for (const DictionaryFormat& format : dictionary_formats()) {
+    if (std::ranges::find(format.files, name) != format.files.end()) {
+      return given.has_parent_path() ? given.parent_path() : fs::path(".");
+    }
+  }
+  throw BadInput(path, "expected the folder of a dictionary, or a file of one: {}",
+                 "sae_weights.safetensors, params.npz");
+}
+
+/// Refuses a folder whose weights are a pickle, or says what is missing.
+[[noreturn]] void refuse_folder(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".pt" || extension == ".pth" || extension == ".pkl" || extension == ".bin") {
+      throw Unsupported(entry.path().string(), "a Python pickle can run code; save it as safetensors");
+    }
+  }
+  std::string known;
+  for (const DictionaryFormat& format : dictionary_formats()) {
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", format.files.back(), format.name);
+  }
+  throw BadInput(folder.string(), "the folder has no dictionary: expected {}", known);
+}
+
+std::vector<ReadDictionary> read_folder(const fs::path& path) {
+  const DictionaryFolder folder(path);
+  for (const DictionaryFormat& format : dictionary_formats()) {
+    if (std::ranges::all_of(format.files, [&](const auto& file) { return folder.has(file); })) {
+      return format.read(folder);
+    }
+  }
+  refuse_folder(path);
+}
+
+/// The shapes of the values at some sites.
+class SiteShapes : public Taps {
+ public:
+  explicit SiteShapes(std::vector<SiteId> sites) : sites_(std::move(sites)), shapes_(sites_.size()) {}
+
+  bool wants(const SiteId& id) const override { return std::ranges::find(sites_, id) != sites_.end(); }
+  Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
+    const auto at = std::ranges::find(sites_, id) - sites_.begin();
+    shapes_[static_cast<std::size_t>(at)] = value.shape;
+    return value;
+  }
+  void visit_steps(Pass&, const SiteId&, const Tensor&) override {}
+  /// Nothing if no value was passed: the model has no such site.
+  const std::optional<Shape>& shape_of(const SiteId& id) const {
+    return shapes_[static_cast<std::size_t>(std::ranges::find(sites_, id) - sites_.begin())];
+  }
+
+ private:
+  std::vector<SiteId> sites_;
+  std::vector<std::optional<Shape>> shapes_;
+};
+
+/// A site whose value has a row for each token, and is passed at once.
+bool can_have_dictionary(const SiteId& id) {
+  const SiteInfo& site = info(id.site);
+  const std::span<const Dim> dims = site.shape.dims();
+  const bool has_columns = std::ranges::none_of(dims.subspan(1), [](Dim d) { return d == dims::T || d == dims::S; });
+  return dims.size() > 1 && dims.front() == dims::T && has_columns && !site.on_demand &&
+         site.place <= SitePlace::block_output;
+}
+
+SiteId bound_site(const ModelConfig& config, const std::string& where, const std::string& name, bool in_file) {
+  if (name.empty()) throw BadInput(where, "its files name no site; give it as PATH@SITE");
+  const auto id = site_named(config, name, in_file);
+  if (!id || !can_have_dictionary(*id)) {
+    throw BadInput(where,
+                   "no dictionary can be attached to the site {}: expected one of docs/sites.md whose value has "
+                   "a row for each token",
+                   name);
+  }
+  return *id;
+}
+
+/// Checks that the model has the sites, and that their rows have the widths of the dictionary.
+void check_widths(const std::string& where, const Dictionary& d, const SiteShapes& shapes) {
+  const auto check = [&](const SiteId& id, std::int64_t width, const char* what) {
+    const std::optional<Shape>& shape = shapes.shape_of(id);
+    if (!shape) throw BadInput(where, "this model has no site {}", name_of(id));
+    if (d.head && shape->rank() != 3)
+      throw BadInput(where, "{} has no heads, of which the dictionary reads one", name_of(id));
+    if (d.head && *d.head >= (*shape)[1])
+      throw BadInput(where, "{} has {} heads, expected head {}", name_of(id), (*shape)[1], *d.head);
+    const std::int64_t own = d.head ? (*shape)[2] : shape->count_from(1);
+    if (own == width) return;
+    throw BadCheckpoint(where, "{}: expected {} = {}, the width of the site, got {}", name_of(id), what, own, width);
+  };
+  check(d.input, d.d_in(), "d_in");
+  check(d.output, d.d_out(), "d_out");
+}
+
+}  // namespace
+
+DictionaryText parse_dictionary_text(const std::string& text) {
+  DictionaryText result{"", text, ""};
+  if (!exists(result.path)) {
+    const std::size_t equals = text.find('=');
+    if (equals != text.npos && is_name(std::string_view(text).substr(0, equals))) {
+      result.name = text.substr(0, equals);
+      result.path = text.substr(equals + 1);
+    }
+  }
+  if (!exists(result.path)) {
+    const std::size_t at = result.path.rfind('@');
+    if (at != result.path.npos && result.path.find('/', at) == result.path.npos) {
+      result.site = result.path.substr(at + 1);
+      result.path = result.path.substr(0, at);
+      if (result.site.empty()) throw BadInput("--sae", "expected [NAME=]PATH[@SITE], got \"{}\": SITE is empty", text);
+    }
+  }
+  if (result.path.empty()) throw BadInput("--sae", "expected [NAME=]PATH[@SITE], got \"{}\": PATH is empty", text);
+  return result;
+}
+
+std::vector<std::shared_ptr<const Dictionary>> load_dictionaries(const DictionaryText& text, const Model& model,
+                                                                 ThreadPool& pool) {
+  std::vector<ReadDictionary> all = read_folder(folder_of(text.path));
+  if (!text.site.empty() && all.size() > 1) {
+    throw BadInput(text.path, "it has {} dictionaries, whose sites its files name: expected no @SITE", all.size());
+  }
+  const ModelConfig& config = model.config();
+  std::vector<SiteId> sites;
+  for (ReadDictionary& read : all) {
+    Dictionary& d = *read.dictionary;
+    d.name = text.name;
+    const bool is_transcoder = read.input != read.output;
+    if (text.site.empty()) {
+      d.output = bound_site(config, text.path, read.output, true);
+      d.input = bound_site(config, text.path, read.input, true);
+    } else {
+      d.output = bound_site(config, text.path, text.site, false);
+      d.input = is_transcoder ? bound_site(config, text.path, read.input, true) : d.output;
+    }
+    if (precedes(d.output, d.input)) {
+      throw BadInput(text.path, "{} comes before {}, which the dictionary reads", name_of(d.output), name_of(d.input));
+    }
+    sites.push_back(d.input);
+    sites.push_back(d.output);
+  }
+  SiteShapes shapes(sites);
+  DryPass dry(pool, {{0, 2, 0, nullptr, config.encoder ? 0 : -1}},
+              config.encoder ? std::vector<Segment>{{0, 2}} : std::vector<Segment>{});
+  dry.pass().taps = &shapes;
+  dry.run(model);
+  std::vector<std::shared_ptr<const Dictionary>> result;
+  for (ReadDictionary& read : all) {
+    check_widths(text.path, *read.dictionary, shapes);
+    result.push_back(read.dictionary);
+  }
+  return result;
+}
+
+}  // namespace vitrine

@@ -1,0 +1,30 @@
+// Opens dictionaries of every format for a model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "parallel/thread_pool.h"
+#include "pass/dictionary.h"
+
+namespace vitrine {
+
+/// Which dictionaries, and where: [NAME=]PATH[@SITE].
+struct DictionaryText {
+  std::string name{}, path{}, site{};
+};
+
+/// A text that names a file or folder is its path; a word of letters, digits, _ and - before the first = is a name; a
+/// text after the last @ that has no / is a site. Throws BadInput for an empty path or site.
+DictionaryText parse_dictionary_text(const std::string& text);
+
+/// The dictionaries of a folder, or of the folder of a file: one, or one for each layer. Their matrices are views of
+/// the files. Throws BadInput for a path without a dictionary, for a site that is missing or that the model does not
+/// have, and for @SITE of several; Unsupported, naming it, for a pickle, an architecture or a tensor that is not known;
+/// BadCheckpoint for files that are malformed and widths that are not those of the sites.
+std::vector<std::shared_ptr<const Dictionary>> load_dictionaries(const DictionaryText& text, const Model& model,
+                                                                 ThreadPool& pool);
+
+}  // namespace vitrine

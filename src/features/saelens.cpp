@@ -1,0 +1,221 @@
+// Folders of SAELens: cfg.json and sae_weights.safetensors, of before and after version 6, and of training checkpoints.
+// Source: decoderesearch/SAELens, sae_lens/saes and sae_lens/loading/pretrained_sae_loaders.py.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "features/format.h"
+#include "features/site_names.h"
+
+namespace vitrine {
+namespace {
+
+constexpr std::string_view kConfig = "cfg.json", kWeights = "sae_weights.safetensors";
+
+/// What an architecture has.
+struct Architecture {
+  std::string_view name;
+  FeatureSelection::Kind kind;
+  bool is_transcoder = false, has_skip = false;
+  bool is_training = false;  // exists as a training checkpoint only
+};
+using Kind = FeatureSelection::Kind;
+constexpr Architecture kArchitectures[] = {
+    {"standard", Kind::relu},
+    {"gated", Kind::gated},
+    {"topk", Kind::topk},
+    {"abstopk", Kind::abstopk},
+    {"jumprelu", Kind::jump},
+    {"batchtopk", Kind::jump, false, false, true},
+    {"matryoshka_batchtopk", Kind::jump, false, false, true},
+    {"transcoder", Kind::relu, true},
+    {"skip_transcoder", Kind::relu, true, true},
+    {"jumprelu_transcoder", Kind::jump, true},
+    {"jumprelu_skip_transcoder", Kind::jump, true, true},
+};
+
+/// The keys of cfg.json, with those of older versions under their new names, and those of `metadata` among the others.
+class Config {
+ public:
+  Config(Json object, const std::string& where) : object_(flat(std::move(object), where)), fields_(object_, where) {}
+  DictionaryConfig& fields() { return fields_; }
+
+  std::string architecture() {
+    std::string name = fields_.text("architecture").value_or("standard");
+    const std::string activation = fields_.text("activation_fn").value_or("relu");
+    if (activation == "topk" && name == "standard") return "topk";
+    if (activation != "relu" && activation != "topk" && activation != "tanh-relu") {
+      throw Unsupported(fields_.where(), "activation_fn: expected relu or topk, got \"{}\"", activation);
+    }
+    if (activation == "tanh-relu") throw Unsupported(fields_.where(), "activation_fn: tanh-relu is not read");
+    return name;
+  }
+
+  double k() {
+    if (const auto own = fields_.number("k", 1, 1e9)) return *own;
+    if (const Json* const arguments = fields_.find("activation_fn_kwargs"); arguments != nullptr) {
+      DictionaryConfig inner(*arguments, fields_.where());
+      if (arguments->is_object()) {
+        if (const auto own = inner.number("k", 1, 1e9)) return *own;
+      }
+    }
+    throw BadCheckpoint(fields_.where(), "k is missing");
+  }
+
+  InputScaling::Kind normalization() {
+    const Json* const value = fields_.find("normalize_activations");
+    if (value == nullptr) return InputScaling::Kind::none;
+    if (value->is_boolean()) return value->get<bool>() ? InputScaling::Kind::factor : InputScaling::Kind::none;
+    const std::string name = fields_.required_text("normalize_activations");
+    if (name == "none") return InputScaling::Kind::none;
+    if (name == "layer_norm") return InputScaling::Kind::layer_norm;
+    if (name == "constant_norm_rescale") return InputScaling::Kind::constant_norm;
+    if (name == "expected_average_only_in") return InputScaling::Kind::factor;
+    throw Unsupported(fields_.where(), "normalize_activations: \"{}\" is not read", name);
+  }
+
+  /// `hf_hook_name` wins: it is exact where the other is a guess.
+  std::string site(std::string_view name, std::string_view hf_name) {
+    if (const auto module = fields_.text(hf_name)) {
+      if (const auto known = site_of_module(*module)) return *known;
+      throw Unsupported(fields_.where(), "{}: the module \"{}\" is not known; give @SITE", hf_name, *module);
+    }
+    return fields_.text(name).value_or("");
+  }
+
+ private:
+  static Json flat(Json object, const std::string& where) {
+    const auto rename = [&](const char* from, const char* to) {
+      if (object.contains(from) && !object.contains(to)) object[to] = object[from];
+    };
+    if (object.contains("metadata")) {
+      const Json metadata = object["metadata"];
+      if (!metadata.is_object() && !metadata.is_null()) throw BadCheckpoint(where, "metadata: expected an object");
+      for (const auto& [key, value] : metadata.items()) {
+        if (!object.contains(key)) object[key] = value;
+      }
+    }
+    rename("hook_point", "hook_name");
+    rename("hook_point_head_index", "hook_head_index");
+    rename("activation_fn_str", "activation_fn");
+    return object;
+  }
+
+  Json object_;
+  DictionaryConfig fields_;
+};
+
+const Architecture& architecture_of(const std::string& name, const std::string& where) {
+  const auto* const found = std::ranges::find(kArchitectures, name, &Architecture::name);
+  if (found != std::end(kArchitectures)) return *found;
+  throw Unsupported(where, "the architecture \"{}\" is not known", name);
+}
+
+void read_selection(Config& config, const Architecture& own, TensorTable& tensors, Dictionary& d) {
+  FeatureSelection& selection = d.selection;
+  selection.kind = own.kind;
+  const std::int64_t n = d.d_sae();
+  if (own.kind == Kind::topk || own.kind == Kind::abstopk) {
+    selection.k = static_cast<std::int64_t>(config.k());
+  }
+  if (config.fields().flag("rescale_acts_by_decoder_norm").value_or(own.is_training)) {
+    if (selection.k == 0 && !own.is_training) {
+      throw Unsupported(tensors.where(), "rescale_acts_by_decoder_norm: not of the architecture {}", own.name);
+    }
+    selection.norms = norms_of(d.decoder, tensors.where());
+    d.decoder_factors = inverse(selection.norms);
+  }
+  if (own.kind != Kind::jump) return;
+  const bool is_log = tensors.has("log_threshold");
+  const std::string name = tensors.one_of({"threshold", "log_threshold", "topk_threshold"});
+  selection.thresholds = tensors.values(name, n);
+  for (float& value : selection.thresholds) value = is_log ? std::exp(value) : value;
+}
+
+void read_scaling_factor(Config& config, TensorTable& tensors, Dictionary& d) {
+  const std::string name = tensors.one_of({"scaling_factor", "finetuning_scaling_factor"});
+  if (!tensors.has(name)) return;
+  std::vector<float> factors = tensors.values(name, d.d_sae());
+  if (std::ranges::all_of(factors, [](float f) { return std::abs(f - 1) <= 1e-5f; })) return;
+  if (!config.fields().flag("finetuning_scaling_factor").value_or(false)) {
+    throw BadCheckpoint(tensors.where(), "{}: expected all 1, since finetuning_scaling_factor is not true", name);
+  }
+  factors.resize(static_cast<std::size_t>(d.d_sae()), factors.front());
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    factors[i] *= d.decoder_factors.empty() ? 1.0f : d.decoder_factors[i];
+  }
+  d.decoder_factors = std::move(factors);
+}
+
+/// The factor of `expected_average_only_in`, which training keeps in a file of its own.
+float activation_factor(const DictionaryFolder& folder) {
+  constexpr const char* kScaler = "activation_scaler.json";
+  if (folder.has(kScaler)) {
+    const Json object = folder.json(kScaler);
+    DictionaryConfig scaler(object, folder.path(kScaler));
+    if (scaler.flag("has_whitening").value_or(false)) throw Unsupported(scaler.where(), "whitening is not read");
+    if (const auto factor = scaler.number("scaling_factor", 1e-30, 1e30)) return static_cast<float>(*factor);
+  }
+  throw BadCheckpoint(folder.path(std::string(kConfig)),
+                      "normalize_activations: expected_average_only_in needs the factor of {}, which is missing",
+                      kScaler);
+}
+
+void read_encoder(TensorTable& tensors, Kind kind, Dictionary& d) {
+  d.encoder = tensors.matrix("W_enc", Stored::transposed);
+  d.decoder = tensors.matrix("W_dec", Stored::by_rows, d.d_sae());
+  d.decoder_bias = tensors.vector("b_dec", d.d_out());
+  if (kind != Kind::gated) {
+    d.encoder_bias = tensors.vector("b_enc", d.d_sae());
+    return;
+  }
+  d.encoder_bias = tensors.vector("b_mag", d.d_sae());
+  d.selection.gate_bias = tensors.vector("b_gate", d.d_sae());
+  d.selection.gains = tensors.values("r_mag", d.d_sae());
+  d.selection.gains.resize(static_cast<std::size_t>(d.d_sae()), d.selection.gains.front());
+  for (float& gain : d.selection.gains) gain = std::exp(gain);
+  tensors.ignore({"b_enc"});
+}
+
+void check_sizes(DictionaryConfig& config, const Dictionary& d) {
+  const auto check = [&](const char* key, std::int64_t size) {
+    const auto stated = config.whole<std::int64_t>(key, 1);
+    if (stated && *stated != size) {
+      throw BadCheckpoint(config.where(), "{}: the weights have {}, the config says {}", key, size, *stated);
+    }
+  };
+  check("d_in", d.d_in());
+  check("d_sae", d.d_sae());
+  check("d_out", d.d_out());
+}
+
+}  // namespace
+
+std::vector<ReadDictionary> read_saelens(const DictionaryFolder& folder) {
+  Config config(folder.json(std::string(kConfig)), folder.path(std::string(kConfig)));
+  const Architecture& own = architecture_of(config.architecture(), config.fields().where());
+  TensorTable tensors = TensorTable::open(folder.path(std::string(kWeights)));
+  ReadDictionary read;
+  Dictionary& d = *read.dictionary;
+  d.architecture = own.name;
+  d.storage.push_back(tensors.storage());
+  read_encoder(tensors, own.kind, d);
+  check_sizes(config.fields(), d);
+  if (!own.is_transcoder && config.fields().flag("apply_b_dec_to_input").value_or(true)) {
+    d.subtracted = tensors.vector("b_dec", d.d_in());
+  }
+  if (own.has_skip) d.skip = tensors.matrix("W_skip", Stored::by_rows, d.d_out(), d.d_in());
+  d.scaling.kind = config.normalization();
+  d.scaling.is_undone = !own.is_transcoder;
+  if (d.scaling.kind == InputScaling::Kind::factor) d.scaling.factor = activation_factor(folder);
+  read_selection(config, own, tensors, d);
+  read_scaling_factor(config, tensors, d);
+  tensors.finish();
+  d.head = config.fields().whole<std::int64_t>("hook_head_index", 0, 1 << 20);
+  read.input = config.site("hook_name", "hf_hook_name");
+  read.output = own.is_transcoder ? config.site("hook_name_out", "hf_hook_name_out") : read.input;
+  return {read};
+}
+
+}  // namespace vitrine

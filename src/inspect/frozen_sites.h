@@ -1,0 +1,77 @@
+// Sites that keep the values of the run without writes (--freeze).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generate/context.h"
+#include "inspect/recorder.h"
+#include "pass/segment_taps.h"
+
+namespace vitrine {
+
+/// A second run of a sequence, without writes, next to one with writes: it reads the same tokens, and its values
+/// replace those at the frozen sites. What a dictionary changes comes after the value of its site, so it is added to
+/// the frozen value.
+class CleanRun {
+ public:
+  /// `context`: of a model without an encoder; its taps are not used. `capacity`: of the sequence's cache; 0: the
+  /// sequence is one pass without a cache. Throws BadInput for a glob that matches no site, and Unsupported for sites
+  /// of the head and of models whose rows do not belong to one sequence.
+  CleanRun(const GenerateContext& context, std::vector<std::string> globs, std::int64_t capacity);
+
+  /// hook_tokens, where the run begins, or a frozen site.
+  bool wants(const SiteId& id) const { return id.site == Site::tokens || is_frozen(id); }
+  bool is_frozen(const SiteId& id) const { return id.site != Site::tokens && selection_.contains(id); }
+  /// Reads tokens, the first of which is at `position`.
+  void read(const Tensor& tokens, std::int64_t position);
+  /// The value of this run, recorded as an op through which no gradient flows.
+  Tensor frozen(Pass& pass, const SiteId& id, const Tensor& value) const;
+
+ private:
+  GenerateContext context_;
+  SiteSelection selection_;
+  std::optional<KvCache> cache_;
+  std::map<std::string, std::vector<float>> values_;  // of the tokens that have been read last
+};
+
+/// Taps of a sequence whose frozen sites have the values of a clean run, before `inner` sees and changes them.
+class FrozenSequence : public SequenceTaps {
+ public:
+  FrozenSequence(CleanRun clean, std::shared_ptr<SequenceTaps> inner)
+      : clean_(std::move(clean)), inner_(std::move(inner)) {}
+
+  bool wants(const SiteId& id) const override { return clean_.wants(id) || inner_->wants(id); }
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::span<const std::int64_t> positions) override;
+
+ private:
+  CleanRun clean_;
+  std::shared_ptr<SequenceTaps> inner_;
+};
+
+/// The same for a pass of one sequence.
+class FrozenPass : public Taps {
+ public:
+  FrozenPass(CleanRun clean, Taps& inner) : clean_(std::move(clean)), inner_(inner) {}
+
+  bool wants(const SiteId& id) const override { return clean_.wants(id) || inner_.wants(id); }
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;
+  void visit_step(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t first, std::int64_t count,
+                  const Tensor& factor) override;
+  void visit_steps(Pass& pass, const SiteId& id, const Tensor& value) override { inner_.visit_steps(pass, id, value); }
+  bool wants_gradient(const SiteId& id) const override { return inner_.wants_gradient(id); }
+  void visit_gradient(Pass& pass, const SiteId& id, const Tensor& gradient) override {
+    inner_.visit_gradient(pass, id, gradient);
+  }
+
+ private:
+  CleanRun clean_;
+  Taps& inner_;
+};
+
+}  // namespace vitrine
