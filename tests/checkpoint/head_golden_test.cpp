@@ -161,5 +161,23 @@ TEST(Heads, EqualTheExamples) {
   EXPECT_GE(n, 12u);
 }
 
+TEST(Heads, AConvolutionOfAnotherFormIsRefused) {
+  const auto refusal = [](const char* key, const Json& value) -> std::string {
+    const HostileFolder folder("heads/deberta_v2_convolution");
+    folder.edit_json([&](Json& config) { config[key] = value; });
+    try {
+      load_checkpoint(folder.path());
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(refusal("conv_groups", 2), testing::HasSubstr("conv_groups: expected 1"));
+  EXPECT_THAT(refusal("conv_kernel_size", 4), testing::HasSubstr("conv_kernel_size: expected an odd number"));
+  EXPECT_THAT(refusal("conv_kernel_size", 5), testing::HasSubstr("deberta.encoder.conv.conv.weight"));
+  EXPECT_THAT(refusal("conv_kernel_size", 0), testing::HasSubstr("deberta.encoder.conv"));
+  EXPECT_THAT(refusal("conv_act", "hardshrink"), testing::HasSubstr("conv_act"));
+}
+
 }  // namespace
 }  // namespace vitrine::test
