@@ -161,6 +161,18 @@ TEST(Heads, EqualTheExamples) {
   EXPECT_GE(n, 12u);
 }
 
+/// A base model has no use for the heads that a file of another class has, as in the reference.
+TEST(Heads, ABaseModelLeavesOutTheHeadsOfItsFile) {
+  const HostileFolder folder("masked/bert");
+  folder.edit_json([](Json& config) { config["architectures"] = {"BertModel"}; });
+  const Checkpoint base = load_checkpoint(folder.path());
+  EXPECT_FALSE(base.model->config().has_head);
+  std::vector<std::string> left_out;
+  for (const UnreadTensors& tensors : base.unread) left_out.push_back(tensors.what);
+  EXPECT_THAT(left_out, testing::Contains("cls.predictions.transform.dense"));
+  EXPECT_THAT(left_out, testing::Each(testing::StartsWith("cls.predictions")));
+}
+
 TEST(Heads, AConvolutionOfAnotherFormIsRefused) {
   const auto refusal = [](const char* key, const Json& value) -> std::string {
     const HostileFolder folder("heads/deberta_v2_convolution");
