@@ -38,7 +38,8 @@ struct TensorRule {
   bool has_ending = true;  ///< False: the names are full names, without .weight and .bias.
   bool is_scalar = false;  ///< A vector of one element that is stored without dimensions.
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
-  bool is_convolution = false;  ///< A matrix that is stored as `[rows, 1, cols]`.
+  /// A kernel, stored as `[rows, cols / k, k]`: k is the width of a ConvolutionConfig, of one channel all columns.
+  bool is_convolution = false;
   bool is_4d = false;           ///< A vector that is stored as `[1, 1, n, 1]`.
 };
 
@@ -91,7 +92,7 @@ struct Family {
   std::vector<std::string_view> ignored;  ///< Full names of buffers that can be computed.
   std::vector<TaskClass> tasks{};         ///< The other classes of the family.
   std::optional<TaskClass> task{};        ///< The one of them that a config names.
-  /// With a task: names, without endings, of tensors of other classes, which a file may have and the task does not use.
+  /// With a task, or without a head: names, without endings, of tensors of other classes, which a file may have.
   std::vector<std::string_view> unused{};
   std::vector<Key> keys;  ///< For --set d_model=64 and the like.
 

@@ -111,7 +111,10 @@ PlaceShape shape_of(const TensorPlace& place, const ModelConfig& config, const s
   } else if (shape.is_vector && place.rule->is_buffer) {
     shape.stored = {1, shape.rows};
   } else if (place.rule->is_convolution && !shape.is_vector) {
-    shape.stored = {shape.rows, 1, shape.cols};
+    const auto block = static_cast<std::size_t>(place.layer);
+    const auto* const own = block < stack.blocks.size() ? find<ConvolutionConfig>(stack.blocks[block]) : nullptr;
+    const std::int64_t width = own != nullptr ? own->width : shape.cols;
+    shape.stored = {shape.rows, shape.cols / width, width};
   } else if (place.rule->is_4d) {
     shape.stored = {1, 1, shape.rows, 1};
   } else if (!place.rule->is_scalar) {

@@ -44,7 +44,9 @@ std::vector<Write> writes_of(const Recording& r) {
     const bool is_serial = r.has(mid);
     const std::string normalized = in_block(l, "hook_normalized_resid_mid");
     writes.push_back({in_block(l, "hook_attn_out"), pre, is_serial ? mid : post});
-    writes.push_back({in_block(l, "hook_mlp_out"), r.has(normalized) ? normalized : (is_serial ? mid : pre), post});
+    const std::string convolved = in_block(l, "hook_resid_mid_convolution");  // before a convolution is added
+    writes.push_back({in_block(l, "hook_mlp_out"), r.has(normalized) ? normalized : (is_serial ? mid : pre),
+                      r.has(convolved) ? convolved : post});
   }
   return writes;
 }

@@ -20,8 +20,9 @@
 //       ├── ln2 ── ffn ───────────┼───┘
 //       └─────────────────────────┘
 //
-// A third sublayer can add a per-layer embedding (mixers/per_layer): ln3_post, ple_out, resid_mid_ple. The last sum of
-// a block can be multiplied by a number of the checkpoint. With AltUp (altup/altup.h) the block computes one of several
+// A third sublayer can add a per-layer embedding (mixers/per_layer): ln3_post, ple_out, resid_mid_ple. Or it can add a
+// convolution of the stream before the block (mixers/convolution), with a norm of the sum, ln3. The last sum of a block
+// can be multiplied by a number of the checkpoint. With AltUp (altup/altup.h) the block computes one of several
 // streams.
 #pragma once
 

@@ -11,6 +11,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kMaxLayers = 10000;
+
 void check_norms(std::string_view where, std::string_view sublayer, const SublayerNorms& norms, bool is_parallel) {
   if (norms.pre && norms.sum) {
     throw BadInput(where, "expected a norm before {} or one after the residual sum, got both", sublayer);
@@ -171,8 +172,8 @@ void check_per_layer(std::string_view where, const StackConfig& config) {
 void check_altup(std::string_view where, const StackConfig& config) {
   for (const BlockConfig& block : config.blocks) {
     for (const Sublayer& s : block.sublayers) {
-      const bool reads = s.input == Sublayer::Input::corrected;
-      if (reads == (config.altup.has_value() && &s == &block.sublayers.back())) continue;
+      const bool is_last = config.altup.has_value() && &s == &block.sublayers.back();
+      if ((s.input == Sublayer::Input::corrected) == is_last) continue;
       throw BadInput(where, "expected the last sublayer of each block, and no other, to read AltUp's correction");
     }
   }
@@ -256,15 +257,17 @@ CacheLayerConfig cache_layer(const Sublayer& sublayer) {
 }
 
 SumSites sum_sites(const BlockConfig& block, std::size_t i) {
-  if (i + 1 == block.sublayers.size()) return {Site::resid_post, norms::post, Site::normalized_resid_post};
+  if (i + 1 == block.sublayers.size()) return names_of(block.sublayers[i]).last;
   const Sublayer& next = block.sublayers[i + 1];
+  SumSites sites = names_of(next).mid;
   const bool is_read = next.input == Sublayer::Input::stream || next.input == Sublayer::Input::corrected;
-  return {is_read ? std::optional<Site>(names_of(next).mid) : std::nullopt, norms::mid, Site::normalized_resid_mid};
+  if (!is_read && !block.sublayers[i].norms.sum) sites.sum.reset();
+  return sites;
 }
 
-bool has_middle(const BlockConfig& block) {
-  return std::any_of(block.sublayers.begin(), block.sublayers.end(), [&](const Sublayer& s) {
-    return &s != &block.sublayers.front() && s.input == Sublayer::Input::stream && names_of(s).mid == Site::resid_mid;
+bool has_middle(const BlockConfig& c) {
+  return std::any_of(c.sublayers.begin(), c.sublayers.end(), [&](const Sublayer& s) {
+    return &s != &c.sublayers.front() && s.input == Sublayer::Input::stream && names_of(s).mid.sum == Site::resid_mid;
   });
 }
 
@@ -349,12 +352,11 @@ void validate(const ModelConfig& config, std::string_view where) {
 
 bool is_bidirectional(const StackConfig& config) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
-    const RecurrentConfig* const recurrent = recurrent_layer(config, i);
-    if (recurrent != nullptr && recurrent->bidirectional) return true;
+    if (const auto* const layer = recurrent_layer(config, i); layer != nullptr && layer->bidirectional) return true;
   }
   return std::any_of(config.blocks.begin(), config.blocks.end(), [](const BlockConfig& block) {
     const auto* const attention = find<AttentionConfig>(block);
-    return attention != nullptr && attention->bidirectional;
+    return find<ConvolutionConfig>(block) != nullptr || (attention != nullptr && attention->bidirectional);
   });
 }
 
@@ -363,8 +365,7 @@ bool has_stream(const StackConfig& config) { return config.layers.empty(); }
 bool can_begin_at(const StackConfig& config, std::size_t i) {
   for (std::size_t layer = i; layer < config.blocks.size(); ++layer) {
     const AttentionConfig* const attention = attention_of(config, layer);
-    if (attention != nullptr && attention->kv_layer && *attention->kv_layer < static_cast<std::int64_t>(i))
-      return false;
+    if (attention != nullptr && attention->kv_layer.value_or(layer) < static_cast<std::int64_t>(i)) return false;
   }
   return true;
 }

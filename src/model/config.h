@@ -190,13 +190,6 @@ std::vector<Kind*> every(std::vector<BlockConfig>& blocks) {
   return all;
 }
 
-/// The sites of the sum of the stream and a sublayer's output.
-struct SumSites {
-  std::optional<Site> sum;  ///< Absent in the middle of a parallel block.
-  NormSites norm;           ///< Of the sum.
-  Site normalized;
-};
-
 /// A layer that replaces the stream by its output.
 using LayerKinds = KindList<RecurrentConfig, PerceptronConfig>;
 using LayerConfig = LayerKinds::Config;
@@ -264,7 +257,7 @@ struct StackConfig {
   std::int64_t max_seq_len = 0;
   EmbeddingConfig embedding;
   std::optional<RelativeBiasConfig> relative_bias;      ///< Of the scores of attention within the stack, in all layers.
-  std::optional<PositionTableConfig> position_table{};  ///< Of the position terms of attention, in all layers.
+  std::optional<DistanceTableConfig> distance_table{};  ///< Of the position terms of attention, in all layers.
   std::optional<PerLayerInputConfig> per_layer{};       ///< What sublayers of the kind PerLayerConfig read.
   std::optional<AltUpConfig> altup{};                   ///< The stream is several streams.
   std::vector<BlockConfig> blocks;
@@ -292,7 +285,7 @@ void for_each_field(C& c, Visit&& visit) {
         c.max_seq_len);
   visit(Field{"", "from ids to vectors"}, c.embedding);
   visit(Field{"relative_bias", "of the scores of attention, in all layers"}, c.relative_bias);
-  visit(Field{"position_table", "of scores by relative position", {}, false}, c.position_table);
+  visit(Field{"distance_table", "of scores by relative position", {}, false}, c.distance_table);
   visit(Field{"per_layer", "the inputs of per-layer embeddings", {}, false}, c.per_layer);
   visit(Field{"altup", "several residual streams (AltUp)", {}, false}, c.altup);
   visit(Field{"blocks", "layers with a residual stream"}, c.blocks);

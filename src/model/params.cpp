@@ -58,9 +58,9 @@ void list_layers(ParamList& list, const StackConfig& c, StackParams& w, const st
     const auto* const attention = find<AttentionConfig>(c.blocks.front());
     list.add(w.rel_bias, prefix + "rel_bias.weight", Shape{c.relative_bias->n_buckets, attention->n_heads});
   }
-  if (c.position_table) {
-    list.add(w.rel_embed, prefix + "rel_embed.weight", Shape{2 * c.position_table->span, c.d_model});
-    list.norm(w.rel_norm, prefix + "ln_rel", c.position_table->norm, c.d_model);
+  if (c.distance_table) {
+    list.add(w.rel_embed, prefix + "rel_embed.weight", Shape{2 * c.distance_table->span, c.d_model});
+    list.norm(w.rel_norm, prefix + "ln_rel", c.distance_table->norm, c.d_model);
   }
   for (std::size_t i = 0; i < c.layers.size(); ++i) {
     const LayerPlace place = layer_place(c, i, prefix, source);

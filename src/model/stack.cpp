@@ -317,7 +317,7 @@ Tensor run_stack(Pass& p, Stack stack, const StackConfig& c, const StackParams& 
   context.altup = c.altup ? &*c.altup : nullptr;
   context.shared = memory_for_keys(p, c, x.rows());
   if (c.relative_bias) context.bias = relative_bias(p, *c.relative_bias, w.rel_bias, stack);
-  if (c.position_table) context.positions = position_rows(p, *c.position_table, w.rel_embed, w.rel_norm, stack);
+  if (c.distance_table) context.positions = position_rows(p, *c.distance_table, w.rel_embed, w.rel_norm, stack);
   const std::size_t n_own = p.split != nullptr ? as_size(p.split->end(stack)) : c.n_layers();
   std::size_t layer = as_size(p.start ? p.start->layer : first_layer(p, stack));
   if (p.split != nullptr && layer > 0) p.split->receive(x);

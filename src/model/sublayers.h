@@ -6,6 +6,7 @@
 
 #include "model/mixers/attention/attention.h"
 #include "model/mixers/conv/conv.h"
+#include "model/mixers/convolution/convolution.h"
 #include "model/mixers/delta_net/delta_net.h"
 #include "model/mixers/experts/experts.h"
 #include "model/mixers/ffn/ffn.h"
@@ -26,6 +27,6 @@ struct KindList {
 
 using SublayerKinds =
     KindList<AttentionConfig, CrossAttentionConfig, DenseConfig, MoeConfig, PerLayerConfig, LatentAttentionConfig,
-             LaurelConfig, ConvConfig, DeltaNetConfig, MambaConfig, Mamba2Config>;
+             LaurelConfig, ConvConfig, DeltaNetConfig, MambaConfig, Mamba2Config, ConvolutionConfig>;
 
 }  // namespace vitrine

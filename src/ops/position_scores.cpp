@@ -10,7 +10,7 @@
 
 namespace vitrine {
 
-std::int64_t row_of(const PositionTableConfig& c, std::int64_t distance) {
+std::int64_t row_of(const DistanceTableConfig& c, std::int64_t distance) {
   const std::int64_t middle = c.span / 2, away = std::abs(distance);
   std::int64_t bucket = distance;
   if (c.max_distance && away > middle) {
@@ -24,7 +24,7 @@ std::int64_t row_of(const PositionTableConfig& c, std::int64_t distance) {
   return std::clamp<std::int64_t>(bucket + c.span, 0, 2 * c.span - 1);
 }
 
-PositionRows position_rows(Pass& p, const PositionTableConfig& c, const Param& table, const NormParams& norm,
+PositionRows position_rows(Pass& p, const DistanceTableConfig& c, const Param& table, const NormParams& norm,
                            Stack stack) {
   std::int64_t n = 1;
   for (const Segment& s : p.segments_of(stack)) n = std::max(n, s.position + s.length);

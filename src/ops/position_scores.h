@@ -24,15 +24,15 @@
 namespace vitrine {
 
 /// The table of a stack.
-struct PositionTableConfig {
+struct DistanceTableConfig {
   std::int64_t span = 0;                       ///< Half of its rows.
   std::optional<std::int64_t> max_distance{};  ///< Of logarithmic buckets; absent: each distance is its own.
   std::optional<NormConfig> norm{};            ///< Of its rows.
 
-  bool operator==(const PositionTableConfig&) const = default;
+  bool operator==(const DistanceTableConfig&) const = default;
 };
 
-template <ConfigOf<PositionTableConfig> C, class Visit>
+template <ConfigOf<DistanceTableConfig> C, class Visit>
 void for_each_field(C& c, Visit&& visit) {
   visit(Field{"span", "half of the rows of the table of distances", {}, false}, c.span);
   visit(Field{"max_distance", "of logarithmic buckets", {}, false}, c.max_distance);
@@ -40,7 +40,7 @@ void for_each_field(C& c, Visit&& visit) {
 }
 
 /// The row of the table for `distance`, the position of the query minus that of the key.
-std::int64_t row_of(const PositionTableConfig& c, std::int64_t distance);
+std::int64_t row_of(const DistanceTableConfig& c, std::int64_t distance);
 
 /// The rows of a table that a pass needs.
 struct PositionRows {
@@ -50,7 +50,7 @@ struct PositionRows {
 };
 
 /// The rows for the segments of `stack`, from `table` `[2 · span, d]`.
-PositionRows position_rows(Pass& p, const PositionTableConfig& c, const Param& table, const NormParams& norm,
+PositionRows position_rows(Pass& p, const DistanceTableConfig& c, const Param& table, const NormParams& norm,
                            Stack stack);
 
 /// `[T, H, m]`: scale · x[t, h] · y[r, h], from x `[T, H, n]` and y `[m, H · n]`.

@@ -136,6 +136,9 @@ class Site {
     post_scale,
     post_normalized,
     post_out,
+    third_scale,
+    third_normalized,
+    third_out,
     normalized_resid_post,
     final_scale,
     final_normalized,
@@ -239,6 +242,9 @@ inline constexpr auto kSharedSites = [] {
       {SitePlace::block_output, kDefault, "ln{m}.hook_scale", {T, one}, "the divisor of a norm of resid_post"},
       {SitePlace::block_output, kDefault, "ln{m}.hook_normalized", {T, d}, "normalized, before the weight"},
       {SitePlace::block_output, kDefault, "ln{m}.hook_out", {T, d}, "after the weight"},
+      {SitePlace::block_output, kDefault, "ln3.hook_scale", {T, one}, "the same after a third sublayer"},
+      {SitePlace::block_output, kDefault, "ln3.hook_normalized", {T, d}, "normalized, before the weight"},
+      {SitePlace::block_output, kDefault, "ln3.hook_out", {T, d}, "after the weight"},
       {SitePlace::block_output,
        kDefault,
        "hook_normalized_resid_post",
@@ -338,6 +344,7 @@ inline constexpr NormSites ln2{Site::ln2_scale, Site::ln2_normalized, Site::ln2_
 inline constexpr NormSites ln2_post{Site::ln2_post_scale, Site::ln2_post_normalized, Site::ln2_post_out};
 inline constexpr NormSites ln3_post{Site::ln3_post_scale, Site::ln3_post_normalized, Site::ln3_post_out};
 inline constexpr NormSites post{Site::post_scale, Site::post_normalized, Site::post_out};
+inline constexpr NormSites third{Site::third_scale, Site::third_normalized, Site::third_out};
 inline constexpr NormSites final{Site::final_scale, Site::final_normalized, Site::final_out};
 inline constexpr NormSites head{Site::head_scale, Site::head_normalized, Site::head_out};
 }  // namespace norms

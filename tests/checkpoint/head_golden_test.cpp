@@ -161,5 +161,35 @@ TEST(Heads, EqualTheExamples) {
   EXPECT_GE(n, 12u);
 }
 
+/// A base model has no use for the heads that a file of another class has, as in the reference.
+TEST(Heads, ABaseModelLeavesOutTheHeadsOfItsFile) {
+  const HostileFolder folder("masked/bert");
+  folder.edit_json([](Json& config) { config["architectures"] = {"BertModel"}; });
+  const Checkpoint base = load_checkpoint(folder.path());
+  EXPECT_FALSE(base.model->config().has_head);
+  std::vector<std::string> left_out;
+  for (const UnreadTensors& tensors : base.unread) left_out.push_back(tensors.what);
+  EXPECT_THAT(left_out, testing::Contains("cls.predictions.transform.dense"));
+  EXPECT_THAT(left_out, testing::Each(testing::StartsWith("cls.predictions")));
+}
+
+TEST(Heads, AConvolutionOfAnotherFormIsRefused) {
+  const auto refusal = [](const char* key, const Json& value) -> std::string {
+    const HostileFolder folder("heads/deberta_v2_convolution");
+    folder.edit_json([&](Json& config) { config[key] = value; });
+    try {
+      load_checkpoint(folder.path());
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(refusal("conv_groups", 2), testing::HasSubstr("conv_groups: expected 1"));
+  EXPECT_THAT(refusal("conv_kernel_size", 4), testing::HasSubstr("conv_kernel_size: expected an odd number"));
+  EXPECT_THAT(refusal("conv_kernel_size", 5), testing::HasSubstr("deberta.encoder.conv.conv.weight"));
+  EXPECT_THAT(refusal("conv_kernel_size", 0), testing::HasSubstr("deberta.encoder.conv"));
+  EXPECT_THAT(refusal("conv_act", "hardshrink"), testing::HasSubstr("conv_act"));
+}
+
 }  // namespace
 }  // namespace vitrine::test

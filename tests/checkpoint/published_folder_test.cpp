@@ -144,7 +144,7 @@ TEST(PublishedFolders, AModelWithAnotherHeadIsReadWithoutItIfTheCallerAllows) {
   };
   for (const Case& c :
        {Case{"llama_mha", "LlamaForMultipleChoice", "score.weight", "LlamaModel"},
-        Case{"masked/bert", "BertForNextSentencePrediction", "classifier.weight", "BertModel"},
+        Case{"masked/bert", "BertForNextSentencePrediction", "ranker.weight", "BertModel"},
         Case{"masked/distilbert", "DistilBertForRanking", "ranker.weight", "DistilBertModel"},
         Case{"pairs/bart", "BartForSequenceClassification", "classification_head.dense.weight", "BartModel"}}) {
     const HostileFolder whole(c.golden), folder(c.golden);

@@ -10,6 +10,7 @@
 #include "ops/loss.h"
 #include "ops/query_scale.h"
 #include "ops/route.h"
+#include "ops/unfold.h"
 
 namespace vitrine::test {
 namespace {
@@ -264,6 +265,31 @@ TEST(OpGradients, ScalesOfQueries) {
              return y;
            },
        .lengths = {5, 2}});
+}
+
+/// The neighbours of a row are those of its own segment.
+TEST(OpGradients, Unfold) {
+  for (const std::int64_t width : {1, 3, 5}) {
+    SCOPED_TRACE(width);
+    check_op({.inputs = {{6, 4}},
+              .run = [&](Pass& p, const Operands& o) { return unfold(p, Stack::only, o.x[0], width); },
+              .formula =
+                  [&](const All& x) {
+                    const std::int64_t firsts[] = {0, 0, 0, 0, 4, 4}, ends[] = {4, 4, 4, 4, 6, 6};
+                    Vector y;
+                    for (std::int64_t t = 0; t < 6; ++t) {
+                      for (std::int64_t c = 0; c < 4; ++c) {
+                        for (std::int64_t j = 0; j < width; ++j) {
+                          const std::int64_t from = t + j - width / 2;
+                          const bool is_inside = from >= firsts[t] && from < ends[t];
+                          y.push_back(is_inside ? x[0][static_cast<std::size_t>(from * 4 + c)] : 0.0);
+                        }
+                      }
+                    }
+                    return y;
+                  },
+              .lengths = {4, 2}});
+  }
 }
 
 TEST(OpGradients, Losses) {

@@ -86,6 +86,7 @@ def models() -> dict[str, PreTrainedModel]:
         "deberta_v2_classes": t.DebertaV2ForSequenceClassification(deberta(**THREE)),
         "deberta_v2_tags": t.DebertaV2ForTokenClassification(deberta(share_att_key=False, position_buckets=-1, norm_rel_ebd="none", max_relative_positions=7, **THREE)),
         "deberta_v2_answers": t.DebertaV2ForQuestionAnswering(deberta(pos_att_type=["p2c"], position_biased_input=True, type_vocab_size=2)),
+        "deberta_v2_convolution": t.DebertaV2ForTokenClassification(deberta(conv_kernel_size=3, conv_act="gelu", **THREE)),
         "gemma3_both_ways": t.Gemma3TextForSequenceClassification(gemma),
         "qwen3_reward": t.Qwen3ForSequenceClassification(qwen(num_labels=1, pad_token_id=4)),
         "qwen3_tags": t.Qwen3ForTokenClassification(qwen(num_labels=4)),

@@ -35,10 +35,24 @@ void read_positions(ConfigReader& c, const NormConfig& norm, ModelConfig& model)
     if (is_relative && n_terms > 1) attention->position_terms = terms;
   }
   if (!is_relative || n_terms == 1) return;
-  PositionTableConfig table{buckets > 0 ? buckets : longest};
+  DistanceTableConfig table{buckets > 0 ? buckets : longest};
   if (buckets > 0) table.max_distance = longest;
   if (norms.find("layer_norm") != std::string::npos) table.norm = norm;
-  model.position_table = table;
+  model.distance_table = table;
+}
+
+/// Reads the convolution next to the first layer.
+void read_convolution(ConfigReader& c, const NormConfig& norm, BlockConfig& first) {
+  if (c.number_or("conv_kernel_size", 0) <= 0) {
+    for (const char* key : {"conv_act", "conv_groups"}) c.ignore(key);  // of no convolution
+    return;
+  }
+  c.expect(c.number_or("conv_groups", 1) == 1, "conv_groups", "1");
+  ConvolutionConfig convolution{c.size("conv_kernel_size"), read_activation(c, "conv_act", "tanh")};
+  c.expect(convolution.width % 2 == 1, "conv_kernel_size", "an odd number");
+  Sublayer& sublayer = first.sublayers.emplace_back(Sublayer{convolution});
+  sublayer.input = Sublayer::Input::block;
+  sublayer.norms.sum = norm;
 }
 
 ModelConfig read_deberta(ConfigReader& c) {
@@ -46,7 +60,6 @@ ModelConfig read_deberta(ConfigReader& c) {
                           "pooler_hidden_size", "pooler_hidden_act", "legacy"}) {
     c.ignore(key);  // training; the pooler's are read with its classes; both names of the head are known
   }
-  c.expect(c.number_or("conv_kernel_size", 0) == 0, "conv_kernel_size", "0");
   const Activation activation = read_activation(c, "hidden_act", "gelu");
   ModelConfig model = read_encoder(c,
                                    {.d_model = "hidden_size",
@@ -62,6 +75,7 @@ ModelConfig read_deberta(ConfigReader& c) {
   model.embedding.n_types = c.number_or("type_vocab_size", 0) == 0 ? 0 : c.size("type_vocab_size");
   c.expect(c.size_or("embedding_size", model.d_model) == model.d_model, "embedding_size", "hidden_size");
   read_positions(c, *model.embedding.norm, model);
+  read_convolution(c, *model.embedding.norm, model.blocks.front());
   return model;
 }
 
@@ -82,9 +96,13 @@ Family deberta_v2_family() {
                                {"{p}encoder.layer.{l}.attention.self.pos_query_proj", {"blocks.{l}.attn.w_pos_q"}},
                                {"{p}encoder.rel_embeddings", {"rel_embed"}},
                                {"{p}encoder.LayerNorm", {"ln_rel"}},
+                               {"{p}encoder.conv.LayerNorm", {"blocks.0.ln3"}},
                                {"cls.predictions.transform.dense", {"head.dense"}},
                                {"cls.predictions.transform.LayerNorm", {"head.ln"}},
                                {"cls.predictions", {"unembed"}}});
+  TensorRule kernel{"{p}encoder.conv.conv", {"blocks.0.convolution.kernel"}};
+  kernel.is_convolution = true;
+  family.tensors.push_back(kernel);
   for (const TensorRule& rule : std::vector<TensorRule>{{"cls.predictions.decoder", {"unembed"}},
                                                         {"lm_predictions.lm_head.dense", {"head.dense"}},
                                                         {"lm_predictions.lm_head.LayerNorm", {"head.ln"}},

@@ -14,6 +14,7 @@
 #include "checkpoint/hugging_face/generation_config.h"
 #include "checkpoint/hugging_face/open_tensors.h"
 #include "checkpoint/hugging_face/quantization.h"
+#include "checkpoint/hugging_face/task_parts.h"
 #include "checkpoint/hugging_face/wrapper.h"
 #include "checkpoint/names.h"
 #include "checkpoint/param_rows.h"
@@ -405,8 +406,9 @@ Checkpoint bind_tensors(const Family& family, ModelConfig config, StoredTensors 
 Checkpoint bind_hugging_face(const Json& config, StoredTensors tensors, const std::string& where,
                              const LoadOptions& options) {
   TextHalf half = text_half(config, where, options.allowed_config_keys);
-  const Family family = family_of(half.config, half.where);
+  Family family = family_of(half.config, half.where);
   ModelConfig model = read_model_config(family, half.config, half.where, options.allowed_config_keys);
+  if (!model.has_head && !model.task) leave_out_heads(family);
   const std::vector<UnreadTensors> unread = keep_text_half(half, family, tensors);
   narrow_doubles(tensors);
   ConfigReader reader(half.config, half.where, options.allowed_config_keys);

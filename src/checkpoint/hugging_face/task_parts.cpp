@@ -103,6 +103,16 @@ const TaskClass* task_class_of(const Family& family, const Json& config) {
   return nullptr;
 }
 
+void leave_out_heads(Family& family) {
+  const auto leave_out = [&](const TensorRule& rule) {
+    if (is_of_head(rule.ours.front())) family.unused.push_back(rule.stored);
+  };
+  for (const TensorRule& rule : family.tensors) leave_out(rule);
+  for (const TaskClass& task : family.tasks) {
+    for (const TensorRule& rule : task.tensors) leave_out(rule);
+  }
+}
+
 Family with_task(const Family& family, const TaskClass& task) {
   Family result = family;
   result.task = task;

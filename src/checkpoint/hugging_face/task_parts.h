@@ -18,6 +18,8 @@ std::vector<TaskClass> decoder_classes(std::optional<std::int32_t> pad_id = std:
 
 /// The class of a family that `architectures` names; null: none, so the family's own class is meant.
 const TaskClass* task_class_of(const Family& family, const Json& config);
+/// Leaves out the heads of all classes: those of a folder whose class has none.
+void leave_out_heads(Family& family);
 /// The family with the tensors of the class instead of those of its own head. What other classes have is left out.
 Family with_task(const Family& family, const TaskClass& task);
 /// Reads the labels of the family's task, and what else its class reads, and puts the head in place of the model's.

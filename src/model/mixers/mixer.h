@@ -35,6 +35,13 @@
 
 namespace vitrine {
 
+/// The sites of the sum of the stream and a sublayer's output.
+struct SumSites {
+  std::optional<Site> sum;  ///< Absent in the middle of a parallel block.
+  NormSites norm;           ///< Of the sum.
+  Site normalized;
+};
+
 /// What a sublayer's sites and parameters are called.
 struct SublayerNames {
   std::string_view prefix;  ///< Of its parameters and sites: `attn`.
@@ -44,8 +51,10 @@ struct SublayerNames {
   int norm = 1;  ///< Its norms are `ln1`, or `ln2` after the sublayer that mixes tokens.
   /// Once a pass has come here, what the sublayer keeps of its tokens is in the cache. Absent: with its output.
   std::optional<Site> kept{};
-  Site mid = Site::resid_mid;  ///< The stream before it, with the output of a sublayer before it.
-  bool is_cross = false;       ///< Its sites are those of attention under the names of cross-attention.
+  /// The stream before it, with the output of a sublayer before it; and after it, if it is the last of the block.
+  SumSites mid{Site::resid_mid, norms::mid, Site::normalized_resid_mid};
+  SumSites last{Site::resid_post, norms::post, Site::normalized_resid_post};
+  bool is_cross = false;  ///< Its sites are those of attention under the names of cross-attention.
 };
 
 /// Copies of the stream, one for each head of q, k or v. They have no data if no tap wants them.

@@ -25,16 +25,15 @@ constexpr SublayerNames names_of(const AttentionConfig&) {
           norms::ln1_post, 1,           AttentionSite::scores_raw};
 }
 constexpr SublayerNames names_of(const CrossAttentionConfig&) {
-  return {"cross_attn",
-          "cross-attention",
-          AttentionSite::cross_attn_in,
-          AttentionSite::attn_out,
-          norms::ln1,
-          norms::ln1_post,
-          2,
-          AttentionSite::scores_raw,
-          Site::resid_mid,
-          true};
+  return {.prefix = "cross_attn",
+          .role = "cross-attention",
+          .in = AttentionSite::cross_attn_in,
+          .out = AttentionSite::attn_out,
+          .pre = norms::ln1,
+          .post = norms::ln1_post,
+          .norm = 2,
+          .kept = AttentionSite::scores_raw,
+          .is_cross = true};
 }
 
 inline std::optional<HeadOutputs> head_outputs(const AttentionConfig& c, const AttentionParams& w) {

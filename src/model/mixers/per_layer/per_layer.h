@@ -35,8 +35,14 @@ void for_each_field(C& c, Visit&& visit) {
 
 constexpr const SiteTable& site_table(const PerLayerConfig&) { return kPerLayerSiteTable; }
 constexpr SublayerNames names_of(const PerLayerConfig&) {
-  return {"ple", "per-layer embedding", PerLayerSite::ple_in, PerLayerSite::ple_out, norms::ln3_post, norms::ln3_post,
-          3,     std::nullopt,          Site::resid_mid_ple};
+  return {.prefix = "ple",
+          .role = "per-layer embedding",
+          .in = PerLayerSite::ple_in,
+          .out = PerLayerSite::ple_out,
+          .pre = norms::ln3_post,
+          .post = norms::ln3_post,
+          .norm = 3,
+          .mid = {Site::resid_mid_ple, norms::mid, Site::normalized_resid_mid}};
 }
 void check(std::string_view where, const PerLayerConfig& c);
 void list_params(ParamList& list, const std::string& at, const PerLayerConfig& c, PerLayerParams& w, Widths d);
