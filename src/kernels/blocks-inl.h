@@ -10,7 +10,8 @@
 //   load_halves(rows)        the half-precision number at rows(r)
 //   load_bytes(rows)         the byte at rows(r), as a word
 //   all(x)                   a number, or four signed bytes, in every row
-//   add_products(sums, codes, x)   sums + Σ_k code[k] · x[k] over the four unsigned codes and signed bytes of a word
+//   add_products<bits>(sums, codes, x)   sums + Σ_k code[k] · x[k] over the four unsigned codes, which are below
+//                            2^bits, and signed bytes of a word
 #pragma once
 
 #include <cstddef>

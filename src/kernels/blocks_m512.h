@@ -135,7 +135,10 @@ inline Words all(const std::int8_t* four) {
   __builtin_memcpy(&word, four, sizeof word);
   return all(word);
 }
-inline Words add_products(Words sums, Words codes, Words x) { return {_mm512_dpbusd_epi32(sums.v, codes.v, x.v)}; }
+template <int>
+inline Words add_products(Words sums, Words codes, Words x) {
+  return {_mm512_dpbusd_epi32(sums.v, codes.v, x.v)};
+}
 
 }  // namespace
 }  // namespace vitrine

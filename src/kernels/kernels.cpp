@@ -1,6 +1,8 @@
 // Chooses a kernel table that this machine can run.
 #include "kernels/kernels.h"
 
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 
 #include "base/error.h"
@@ -9,7 +11,7 @@
 namespace vitrine {
 namespace {
 
-constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16};
+constexpr Isa kLastIsa = Isa::neondot;
 
 std::string_view instructions_of(Isa isa) {
   switch (isa) {
@@ -25,6 +27,10 @@ std::string_view instructions_of(Isa isa) {
       return "AVX-512 VNNI";
     case Isa::avx512bf16:
       return "AVX-512 BF16";
+    case Isa::neon:
+      return "NEON";
+    case Isa::neondot:
+      return "FEAT_DotProd";
   }
   return "known instructions";
 }
@@ -64,10 +70,13 @@ Isa fastest_isa() {
 }
 
 const Kernels& kernels_named(std::string_view name) {
-  for (const Isa isa : kIsas) {
+  for (int i = 0; i <= static_cast<int>(kLastIsa); ++i) {
+    const auto isa = static_cast<Isa>(i);
     if (name == name_of(isa)) return kernels_for(isa);
   }
-  throw BadInput("VITRINE_ISA", "expected scalar, avx2, avxvnni, avx512, avx512vnni or avx512bf16, got \"{}\"", name);
+  std::vector<std::string_view> names;
+  for (const Isa isa : known_isas()) names.push_back(name_of(isa));
+  throw BadInput("VITRINE_ISA", "expected {}, got \"{}\"", fmt::join(names, ", "), name);
 }
 
 const Kernels& default_kernels() {
@@ -92,6 +101,10 @@ std::string_view name_of(Isa isa) {
       return "avx512vnni";
     case Isa::avx512bf16:
       return "avx512bf16";
+    case Isa::neon:
+      return "neon";
+    case Isa::neondot:
+      return "neondot";
   }
   return "unknown";
 }

@@ -25,7 +25,7 @@
 
 namespace vitrine {
 
-enum class Isa : std::uint8_t { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16 };
+enum class Isa : std::uint8_t { scalar, avx2, avxvnni, avx512, avx512vnni, avx512bf16, neon, neondot };
 enum class Activation : std::uint8_t { relu, silu, gelu_tanh, gelu_erf, tanh, relu_squared };
 
 /// The parameters of one step of AdamW, the same for all elements.

@@ -12,4 +12,9 @@ const std::vector<Kernels>& vector_kernels() {
 bool pairs_are_faster() { return false; }
 bool pairs_are_proved() { return false; }
 
+std::span<const Isa> known_isas() {
+  static constexpr Isa kIsas[] = {Isa::scalar};
+  return kIsas;
+}
+
 }  // namespace vitrine

@@ -86,4 +86,9 @@ const std::vector<Kernels>& vector_kernels() {
   return tables;
 }
 
+std::span<const Isa> known_isas() {
+  static constexpr Isa kIsas[] = {Isa::scalar, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16};
+  return kIsas;
+}
+
 }  // namespace vitrine

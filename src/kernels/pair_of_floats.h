@@ -50,7 +50,7 @@ template <PartKind kKind, int kWord, int kCount, int kTokens, int kGroups, class
     unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
       const Words x_i = all(x[t * apart].q + 4 * (kWord + i));
       unrolled<kGroups>([&](auto g) __attribute__((always_inline)) {
-        sums[t][g] = add_products(sums[t][g], w[g].codes[kWord + i], x_i);
+        sums[t][g] = add_products<kKind.bits>(sums[t][g], w[g].codes[kWord + i], x_i);
       });
     });
   });
