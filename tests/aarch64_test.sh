@@ -1,6 +1,5 @@
 #!/bin/bash
-# Builds vitrine for 64-bit ARM, where the kernels are the scalar ones, and runs the kernel tests and the golden tests in
-# qemu: aarch64_test.sh SOURCE
+# Builds vitrine for 64-bit ARM and runs the kernel tests and the golden tests in qemu: aarch64_test.sh SOURCE
 # Exits with 77 (skipped) if the compiler, qemu or the libraries are missing; `make aarch64-test` installs them.
 set -euo pipefail
 cd "$1"
