@@ -64,7 +64,7 @@ void show(const Session& session, const std::vector<ActiveFeatures>& all, const 
         features += fmt::format("{}{}: {:.3f}", features.empty() ? "" : "  ", index, value);
       }
       table.add({std::to_string(t), fitted(session.label(session.ids[static_cast<std::size_t>(t)]), kTokenWidth),
-                 std::to_string(own.rows.row(t).size()), features});
+                 std::to_string(own.n_active[static_cast<std::size_t>(t)]), features});
     }
     print(table.text());
   }
@@ -98,8 +98,9 @@ void run_features(const FeaturesOptions& o) {
   const Session session = open_session(o);
   const auto n = static_cast<std::int64_t>(session.ids.size());
   const RowSelection rows = o.rows ? parse_rows(*o.rows, n) : RowSelection{0, n};
+  const std::optional<std::size_t> keep = o.out.empty() ? std::optional(static_cast<std::size_t>(o.top)) : std::nullopt;
   stop_cleanly();
-  const std::vector<ActiveFeatures> all = read_features(session.context(o), session.ids);
+  const std::vector<ActiveFeatures> all = read_features(session.context(o), session.ids, keep);
   if (!o.out.empty()) write(o.out, all, rows);
   const auto top = static_cast<std::size_t>(o.top);
   if (!o.json) {

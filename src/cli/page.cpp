@@ -137,7 +137,8 @@ std::string sites_page() {
           }).markdown();
   page +=
       "\n## Dictionaries\n\nOf a sparse autoencoder or transcoder that `--sae` attaches to SITE, its output site; "
-      "`SITE.NAME.…` if it has a\nname. [features.md](features.md) says how they are computed, and what a write to them "
+      "`SITE.NAME.…` if it has a\nname. [features.md](features.md) says how they are computed, and what a write to "
+      "them "
       "does. d_in and d_out are the widths\nof the input and output site, d_sae is the number of features.\n\n";
   Table of_dictionaries({{"site"}, {"shape"}, {"what it is"}});
   for (const SiteInfo& site : kDictionarySites) {

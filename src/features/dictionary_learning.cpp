@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "features/format.h"
 
 namespace vitrine {
@@ -63,7 +64,7 @@ std::vector<ReadDictionary> read_dictionary_learning(const DictionaryFolder& fol
     d.selection.gate_bias = tensors.vector("gate_bias", d.d_sae());
     d.selection.gains = tensors.values("r_mag", d.d_sae());
     d.selection.gains.resize(static_cast<std::size_t>(d.d_sae()), d.selection.gains.front());
-    for (float& gain : d.selection.gains) gain = std::exp(gain);
+    for (float& gain : d.selection.gains) gain = static_cast<float>(math::exp(gain));
   }
   tensors.ignore({"k", "group_sizes"});
   if (own.kind == Kind::topk) tensors.ignore({"threshold"});  // encode() chooses k

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "features/format.h"
 #include "features/site_names.h"
 
@@ -130,7 +131,7 @@ void read_selection(Config& config, const Architecture& own, TensorTable& tensor
   const bool is_log = tensors.has("log_threshold");
   const std::string name = tensors.one_of({"threshold", "log_threshold", "topk_threshold"});
   selection.thresholds = tensors.values(name, n);
-  for (float& value : selection.thresholds) value = is_log ? std::exp(value) : value;
+  for (float& value : selection.thresholds) value = is_log ? static_cast<float>(math::exp(value)) : value;
 }
 
 void read_scaling_factor(Config& config, TensorTable& tensors, Dictionary& d) {
@@ -174,7 +175,7 @@ void read_encoder(TensorTable& tensors, Kind kind, Dictionary& d) {
   d.selection.gate_bias = tensors.vector("b_gate", d.d_sae());
   d.selection.gains = tensors.values("r_mag", d.d_sae());
   d.selection.gains.resize(static_cast<std::size_t>(d.d_sae()), d.selection.gains.front());
-  for (float& gain : d.selection.gains) gain = std::exp(gain);
+  for (float& gain : d.selection.gains) gain = static_cast<float>(math::exp(gain));
   tensors.ignore({"b_enc"});
 }
 

@@ -1,7 +1,6 @@
 #include "inspect/feature_reader.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "inspect/text_pass.h"
 #include "pass/dictionary_sites.h"
@@ -12,7 +11,7 @@ namespace {
 /// Appends the sparse rows of each dictionary.
 class FeatureTaps : public Taps {
  public:
-  explicit FeatureTaps(std::vector<ActiveFeatures>& to) : to_(to) {
+  FeatureTaps(std::vector<ActiveFeatures>& to, std::optional<std::size_t> top) : to_(to), top_(top) {
     for (const ActiveFeatures& own : to_) {
       const SiteId id = own.dictionary->at(DictionarySite::acts_post);
       if (!last_ || precedes(*last_, id)) last_ = id;
@@ -23,7 +22,11 @@ class FeatureTaps : public Taps {
   Tensor visit(Pass&, const SiteId&, const Tensor& value) override { return value; }
   bool wants_sparse(const SiteId& id) const override { return find(id) != to_.end(); }
   void visit_sparse(Pass&, const SiteId& id, const SparseRows& rows) override {
-    std::ranges::copy(rows.rows, std::back_inserter(find(id)->rows.rows));
+    ActiveFeatures& to = *find(id);
+    for (const std::vector<SparseValue>& row : rows.rows) {
+      to.n_active.push_back(std::ssize(row));
+      to.rows.rows.push_back(top_ ? strongest(row, *top_) : row);
+    }
   }
   std::optional<SiteId> last_wanted() const override { return last_; }
 
@@ -33,19 +36,26 @@ class FeatureTaps : public Taps {
   }
 
   std::vector<ActiveFeatures>& to_;
+  std::optional<std::size_t> top_;
   std::optional<SiteId> last_{};
 };
 
 }  // namespace
 
-std::vector<ActiveFeatures> read_features(const GenerateContext& given, std::span<const std::int32_t> ids) {
+std::vector<ActiveFeatures> read_features(const GenerateContext& given, std::span<const std::int32_t> ids,
+                                          std::optional<std::size_t> top) {
+  constexpr std::int64_t kFeaturesAtOnce = std::int64_t{1} << 24;  // of a chunk, active or not
   std::vector<ActiveFeatures> all;
-  for (const AppliedDictionary& applied : given.modifiers.dictionaries) all.push_back({applied.dictionary.get(), {}});
+  for (const AppliedDictionary& applied : given.modifiers.dictionaries)
+    all.push_back({applied.dictionary.get(), {}, {}});
   const ModelConfig& config = given.model->config();
   if (config.encoder) throw Unsupported("features", "the model is an encoder–decoder");
-  FeatureTaps taps(all);
+  FeatureTaps taps(all, top);
   GenerateContext context = given;
   context.taps = &taps;
+  for (const ActiveFeatures& own : all) {
+    context.chunk = std::min(context.chunk, std::max<std::int64_t>(1, kFeaturesAtOnce / own.dictionary->d_sae()));
+  }
   Arena arena;
   if (is_bidirectional(config)) {
     Pass pass = text_pass(context, arena, ids);
@@ -63,13 +73,11 @@ std::vector<ActiveFeatures> read_features(const GenerateContext& given, std::spa
 }
 
 std::vector<SparseValue> strongest(std::span<const SparseValue> row, std::size_t k) {
-  std::vector<SparseValue> all(row.begin(), row.end());
-  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(k, all.size()));
-  std::partial_sort(all.begin(), end, all.end(), [](const SparseValue& a, const SparseValue& b) {
+  std::vector<SparseValue> found(std::min(k, row.size()));
+  std::ranges::partial_sort_copy(row, found, [](const SparseValue& a, const SparseValue& b) {
     return a.value != b.value ? a.value > b.value : a.index < b.index;
   });
-  all.erase(end, all.end());
-  return all;
+  return found;
 }
 
 }  // namespace vitrine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,12 +16,15 @@ namespace vitrine {
 struct ActiveFeatures {
   const Dictionary* dictionary = nullptr;
   SparseRows rows{};
+  std::vector<std::int64_t> n_active{};  ///< By token, also of those that were not kept.
 };
 
 /// The activations of the context's dictionaries over a text, in their order. The text is read in chunks where the
-/// model can; the memory of a dictionary is that of its active features. Throws what a forward throws, and Unsupported
-/// for a model with an encoder.
-std::vector<ActiveFeatures> read_features(const GenerateContext& context, std::span<const std::int32_t> ids);
+/// model can, of fewer tokens the more features there are, so that the active features of a chunk need little memory.
+/// With `top`, only so many of each token are kept, the strongest. Throws what a forward throws, and Unsupported for a
+/// model with an encoder.
+std::vector<ActiveFeatures> read_features(const GenerateContext& context, std::span<const std::int32_t> ids,
+                                          std::optional<std::size_t> top = {});
 
 /// The k strongest of a row: by falling value, then by index.
 std::vector<SparseValue> strongest(std::span<const SparseValue> row, std::size_t k);

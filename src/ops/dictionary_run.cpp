@@ -25,6 +25,7 @@ struct DictionaryPass {
   ActiveRows active{};                   // rows where it does something
   std::vector<DictionaryUse> of_rows{};  // by row
   bool replaces = false;                 // in some row
+  bool has_readers = false;              // dictionaries of later layers
 
   // Of the last run: what later layers read, and the input of a transcoder.
   std::vector<float> kept_input{};
@@ -33,6 +34,11 @@ struct DictionaryPass {
   SparseRows delta{};
   bool is_written = false;
 
+  /// Releases the activations. Those of a tape belong to its records, too.
+  void forget() {
+    clean = acts = {};
+    delta = {};
+  }
   bool wants(const Pass& p, Value value) const { return p.wants(dictionary->at(value)); }
   bool wants_sparse(const Pass& p) const {
     return p.taps != nullptr && p.taps->wants_sparse(dictionary->at(Value::acts_post));
@@ -331,6 +337,7 @@ class AttachedDictionaries : public AttachedSites {
       {
         const PassScope scope(p);
         SiteRun(p, run, runs_).run(result, out);
+        if (!run.has_readers) run.forget();
       }
       result = p.tap(run.dictionary->at(Value::output), out);
     }
@@ -407,7 +414,8 @@ void attach_dictionaries(Pass& p, std::span<const std::int32_t> ids, std::span<c
   for (auto dictionary = all.rbegin(); dictionary != all.rend(); ++dictionary) {
     DictionaryPass run =
         make_dictionary_pass(p, **dictionary, (*dictionary)->output.stack == Stack::encoder ? source : ids);
-    if (!run.is_wanted(p) && std::ranges::find(needed, *dictionary) == needed.end()) continue;
+    run.has_readers = std::ranges::find(needed, *dictionary) != needed.end();
+    if (!run.is_wanted(p) && !run.has_readers) continue;
     for (const EarlierDecoder& earlier : (*dictionary)->earlier) needed.push_back(earlier.from);
     runs.insert(runs.begin(), std::move(run));
   }

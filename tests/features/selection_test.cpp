@@ -63,8 +63,8 @@ TEST(FeatureSelection, TheSmallerIndexWinsAmongEqualKeys) {
   made.own.selection.kind = FeatureSelection::Kind::group_max;
   made.own.selection.k = 4;
   indices.clear();
-  for (const SparseValue& own : select_features(machine.pass, made.own, pre, {true}).rows->row(0))
-    indices.push_back(own.index);
+  const Features of_groups = select_features(machine.pass, made.own, pre, {true});
+  for (const SparseValue& own : of_groups.rows->row(0)) indices.push_back(own.index);
   EXPECT_EQ(indices, (std::vector<std::int32_t>{1, 3, 4, 7}));
 }
 
