@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "cli/label_text.h"
@@ -10,7 +10,6 @@
 #include "cli/table.h"
 #include "cli/texts.h"
 #include "generate/rerank.h"
-#include "inspect/label_attribution.h"
 
 namespace vitrine::cli {
 namespace {
@@ -26,17 +25,9 @@ std::string document_of(const AttributeArguments& o) {
   return documents[static_cast<std::size_t>(*o.document)];
 }
 
-Json remainder_json(double sum, double whole) { return {{"sum", sum}, {"remainder", whole - sum}}; }
-
 void show_parts(const AttributeArguments& o, const LabelText& text, const std::string& label,
                 const LabelAttribution& found) {
-  if (o.json) {
-    Json terms = Json::array();
-    for (const AttributionTerm& term : found.terms) terms.push_back({{"name", term.name}, {"value", term.value}});
-    Json object = {{"ids", text.tokens.ids}, {"label", label}, {"terms", terms}, {"output", found.output}};
-    object.update(remainder_json(found.sum, found.output));
-    return print_json(object);
-  }
+  if (o.json) return print_json(parts_json(text, label, found));
   Table table({{"term"}, {"value", Table::Align::right}});
   const auto add = [&](const std::string& name, double value) { table.add({name, fmt::format("{:.6f}", value)}); };
   for (const AttributionTerm& term : found.terms) add(term.name, term.value);
@@ -47,57 +38,13 @@ void show_parts(const AttributeArguments& o, const LabelText& text, const std::s
   print(table.text());
 }
 
-/// The tokens of a text with the same word.
-struct LabelWord {
-  std::string word;
-  std::int8_t text = 0;
-  TextPlace place;
-  double value = 0;
-};
-
-std::vector<LabelWord> words_in(const Session& session, const LabelText& text, const std::vector<double>& values) {
-  std::vector<LabelWord> words;
-  const PlacedTexts& tokens = text.tokens;
-  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-    const bool continues = i > 0 && tokens.texts[i] >= 0 && tokens.texts[i - 1] == tokens.texts[i] &&
-                           tokens.words[i - 1] == tokens.words[i];
-    if (!continues) words.push_back({session.label(tokens.ids[i]), tokens.texts[i], tokens.places[i]});
-    LabelWord& own = words.back();
-    own.value += values[i];
-    own.place.end = tokens.places[i].end;
-    if (own.text < 0 || text.texts.empty()) continue;
-    own.word = TextCharacters(text.texts[static_cast<std::size_t>(own.text)]).part(own.place);
-  }
-  return words;
-}
-
 void show_words(const AttributeArguments& o, const Session& session, const LabelText& text, const std::string& label,
                 const PathOptions& path, const TokenAttribution& found) {
-  double sum = 0;
-  for (const double value : found.tokens) sum += value;
-  const std::vector<LabelWord> words = words_in(session, text, found.tokens);
+  const std::vector<LabelWord> words =
+      label_words(text, found.tokens, [&](std::int32_t id) { return session.label(id); });
+  if (o.json) return print_json(words_json(text, label, path, found, words));
+  const double sum = std::accumulate(found.tokens.begin(), found.tokens.end(), 0.0);
   const double difference = found.output - found.baseline;
-  if (o.json) {
-    Json list = Json::array(), tokens = Json::array();
-    for (const LabelWord& w : words) {
-      Json one = {{"word", w.word}, {"value", w.value}};
-      if (w.text >= 0 && !text.texts.empty()) {
-        one.update({{"text", w.text}, {"start", w.place.begin}, {"end", w.place.end}});
-      }
-      list.push_back(std::move(one));
-    }
-    for (const double value : found.tokens) tokens.push_back(value);
-    Json object = {{"ids", text.tokens.ids},
-                   {"label", label},
-                   {"words", list},
-                   {"tokens", tokens},
-                   {"baseline", path.baseline},
-                   {"steps", path.steps},
-                   {"output", found.output},
-                   {"baseline_output", found.baseline}};
-    object.update(remainder_json(sum, difference));
-    return print_json(object);
-  }
   Table table({{"word"}, {"value", Table::Align::right}});
   const auto add = [&](const std::string& name, double value) { table.add({name, fmt::format("{:.6f}", value)}); };
   for (const LabelWord& w : words) add(w.text < 0 ? w.word : in_quotes(w.word), w.value);

@@ -12,12 +12,6 @@
 
 namespace vitrine::cli {
 
-std::vector<bool> LabelText::kept() const {
-  std::vector<bool> all;
-  for (const std::int8_t from : tokens.texts) all.push_back(from < 0);
-  return all;
-}
-
 namespace {
 
 std::string Options::*text_argument(const Options& o) {
@@ -31,15 +25,8 @@ void read_text_once(Options& o) {
 }
 
 LabelText label_text(const Options& o, const Session& session, const std::optional<std::string>& pair) {
+  if (o.has_ids()) return label_text_of(session.ids, session.types);
   LabelText result;
-  if (o.has_ids()) {
-    result.tokens.ids = session.ids;
-    result.tokens.types = session.types;
-    result.tokens.texts.resize(session.ids.size());
-    result.tokens.places.resize(session.ids.size());
-    for (std::size_t i = 0; i < session.ids.size(); ++i) result.tokens.words.push_back(static_cast<std::int32_t>(i));
-    return result;
-  }
   const ModelConfig& model = session.checkpoint.model->config();
   const SentenceConfig folder =
       read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);
@@ -54,14 +41,6 @@ LabelText label_text(const Options& o, const Session& session, const std::option
   if (result.tokens.is_cut) note(fmt::format("the text was cut to {} tokens", folder.max_tokens));
   if (model.embedding.n_types == 0 || !folder.gives_types) result.tokens.types.clear();
   return result;
-}
-
-std::size_t label_number(const TaskHead& head, const std::string& name, const char* where) {
-  const auto found = std::find(head.labels.begin(), head.labels.end(), name);
-  if (found == head.labels.end()) {
-    throw BadInput(where, "expected a label ({}), got {}", fmt::join(head.labels, ", "), name);
-  }
-  return static_cast<std::size_t>(found - head.labels.begin());
 }
 
 std::int32_t baseline_of(const std::optional<std::string>& given, const Session& session) {

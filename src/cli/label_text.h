@@ -7,27 +7,15 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "tokenizer/placed.h"
+#include "inspect/label_report.h"
 
 namespace vitrine::cli {
-
-/// A text, or a query and a document, and what they are read as.
-struct LabelText {
-  std::vector<std::string> texts;
-  PlacedTexts tokens;
-
-  /// The tokens that integrated gradients leave as they are: those that a template adds.
-  std::vector<bool> kept() const;
-};
 
 /// Puts the text of stdin in place of `-`, so that it can be read again.
 void read_text_once(Options& options);
 
 /// Reads the text as classify does, the query and the document as rerank does. `session` has the ids of --ids, or none.
 LabelText label_text(const Options& options, const Session& session, const std::optional<std::string>& pair);
-
-/// The number of a label. Throws BadInput, which names `where`, if the head has no such label.
-std::size_t label_number(const TaskHead& head, const std::string& name, const char* where);
 
 /// The token whose embedding is the baseline of integrated gradients: `pad`, `mask`, a word or #ID; absent: the padding
 /// or, if the config names none, the mask. Throws BadInput if there is none.

@@ -10,11 +10,22 @@ namespace vitrine {
 ReadChoice read_choice(const ServedModel& model, RequestFields& fields) {
   ChosenModel chosen = read_model(model, fields);
   ReadChoice choice{std::move(chosen.name), chosen.modifiers(model)};
-  if (const Json* const own = fields.find("vitrine");
-      own != nullptr && own->is_object() && own->contains("attribute")) {
-    throw RequestError(kInvalid, "vitrine.attribute", "is not supported");
+  const Json* const own = fields.find("vitrine");
+  if (own == nullptr || !own->is_object() || !own->contains("attribute")) {
+    choice.sites = read_wishes(model, fields, choice.modifiers);
+    return choice;
   }
-  choice.sites = read_wishes(model, fields, choice.modifiers);
+  Json rest = {{"vitrine", *own}};
+  rest["vitrine"].erase("attribute");
+  RequestFields others(rest, "", model.unknown_fields);
+  choice.sites = read_wishes(model, others, choice.modifiers);
+  if (!model.can_inspect) {
+    throw RequestError(kForbidden, "vitrine", "this server does not let requests read or change values");
+  }
+  choice.attribute = read_attribute(RequestFields((*own)["attribute"], "vitrine.attribute", model.unknown_fields));
+  if (choice.sites && !choice.sites->writes.empty()) {
+    throw RequestError(kInvalid, "vitrine.attribute", "expected no \"set\" with it: it explains what the model does");
+  }
   return choice;
 }
 
@@ -147,12 +158,13 @@ void TextCollector::check_length(std::int64_t n, const std::string& where) const
 }
 
 void TextCollector::put(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, TextMarks marks,
-                        const std::string& where) {
+                        const std::string& where, std::optional<Source> source) {
   check_prompt(model_, ids, where);
   texts_.n_tokens += std::ssize(ids);
   texts_.ids.push_back(std::move(ids));
   texts_.types.push_back(std::move(types));
   texts_.marks.push_back(marks);
+  sources_.push_back(std::move(source));
 }
 
 void TextCollector::add(const std::string& text, const std::string& where) {
@@ -169,7 +181,7 @@ void TextCollector::add(const std::string& text, const std::string& where) {
   ids = truncated(std::move(ids), folder_);
   TextMarks marks = marked(ids, folder_, &tokenizer);
   if (n_lost > 0) marks.n_prompt = std::max(std::min(marks.n_prompt, prefix_of(tokenizer)), marks.n_prompt - n_lost);
-  put(std::move(ids), {}, marks, where);
+  put(std::move(ids), {}, marks, where, Source{folder_.prepared(text)});
 }
 
 void TextCollector::add_ids(std::vector<std::int32_t> ids, const std::string& where) {
@@ -206,7 +218,8 @@ void TextCollector::add_pair(const std::string& a, const std::string& b, const s
   check_length(std::ssize(pair.ids), where);
   const bool has_types = model_.model->config().embedding.n_types > 0 && folder_.gives_types && !is_chat;
   const TextMarks marks = marked(pair.ids, folder_, model_.tokenizer);
-  put(std::move(pair.ids), has_types ? std::move(pair.types) : std::vector<std::int32_t>(), marks, where);
+  put(std::move(pair.ids), has_types ? std::move(pair.types) : std::vector<std::int32_t>(), marks, where,
+      Source{folder_.prepared(a), folder_.without_prompt(b)});
 }
 
 /// A pair in the model's chat template.
@@ -246,14 +259,55 @@ PairEncoding TextCollector::cut_pair(const std::string& a, const std::string& b,
   return whole;
 }
 
+namespace {
+
+[[noreturn]] void refuse_attribute() {
+  throw RequestError(kLacksAbility, "vitrine.attribute", "it explains labels and scores of a head, not vectors");
+}
+
+}  // namespace
+
+/// The text that a request wants to be explained. Integrated gradients need the places of its words.
+LabelText TextCollector::label_text(const AttributeFields& wishes) const {
+  const std::size_t i = wishes.document;
+  const std::optional<Source>& source = sources_[i];
+  LabelText text = label_text_of(texts_.ids[i], texts_.types[i]);
+  if (!wishes.integrates || !source) return text;
+  text.texts = {source->text};
+  if (source->pair) text.texts.push_back(*source->pair);
+  const WindowOptions whole{most(), {}, SpecialTokens::apply};
+  text.tokens = whole_text(tokenizer_of(model_, "vitrine.attribute"), source->text, source->pair, whole);
+  if (text.tokens.ids != texts_.ids[i]) {
+    throw RequestError(kInvalid, "vitrine.attribute.method",
+                       "ig needs texts that are cut at their end and in no chat template");
+  }
+  text.tokens.types = texts_.types[i];
+  return text;
+}
+
+/// Null unless the request wants a text to be explained.
+std::shared_ptr<TextAttribution> TextCollector::explain(ReadChoice& choice, TextSteps::Source source) const {
+  if (!choice.attribute) return nullptr;
+  if (source != TextSteps::Source::outputs) refuse_attribute();
+  if (choice.attribute->document >= texts_.ids.size()) {
+    throw RequestError(kInvalid, "vitrine.attribute.document", "expected a number below {}, that of a text, got {}",
+                       texts_.ids.size(), choice.attribute->document);
+  }
+  LabelText text = label_text(*choice.attribute);
+  AttributeFields wishes = *std::exchange(choice.attribute, std::nullopt);
+  return std::make_shared<TextAttribution>(model_, std::move(wishes), std::move(text));
+}
+
 TextsToRead TextCollector::take(ReadChoice choice, RequestFields& fields, TextSteps::Source source) {
   texts_.modifiers = choice.modifiers;
+  texts_.attribution = explain(choice, source);
   texts_.sites = sites_of(model_, std::move(choice), fields, texts_.ids, source);
   return std::move(texts_);
 }
 
 std::shared_ptr<TextSites> sites_of(const ServedModel& model, ReadChoice choice, RequestFields& fields,
                                     std::span<const std::vector<std::int32_t>> texts, TextSteps::Source source) {
+  if (choice.attribute) refuse_attribute();
   if (!choice.sites || (choice.sites->globs.empty() && choice.sites->writes.empty())) return nullptr;
   const RequestFields own = fields.of(*fields.find("vitrine"), "vitrine");
   return std::make_shared<TextSites>(model, own, std::move(*choice.sites), texts, source);
@@ -262,6 +316,12 @@ std::shared_ptr<TextSites> sites_of(const ServedModel& model, ReadChoice choice,
 Json with_sites(Json reply, Json texts) {
   if (!reply.is_object()) reply = {{"data", std::move(reply)}};
   reply["vitrine"] = {{"texts", std::move(texts)}};
+  return reply;
+}
+
+Json with_attribution(Json reply, const Json& attribution) {
+  if (!reply.is_object()) reply = {{"data", std::move(reply)}};
+  reply["vitrine"]["attribution"] = attribution;
   return reply;
 }
 

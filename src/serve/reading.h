@@ -14,6 +14,7 @@
 #include "generate/text_windows.h"
 #include "serve/modifier_fields.h"
 #include "serve/read_reply.h"
+#include "serve/text_attribution.h"
 
 namespace vitrine {
 
@@ -22,6 +23,7 @@ struct ReadChoice {
   std::string model;  ///< As the client named it.
   std::optional<ModifierList> modifiers{};
   std::optional<SiteFields> sites{};
+  std::optional<AttributeFields> attribute{};
 };
 /// The fields `model` and `vitrine`. Throws RequestError.
 ReadChoice read_choice(const ServedModel& model, RequestFields& fields);
@@ -72,9 +74,17 @@ class TextCollector {
   TextsToRead take(ReadChoice choice, RequestFields& fields, TextSteps::Source source);
 
  private:
+  /// A text, or a pair, as the tokenizer is to read it.
+  struct Source {
+    std::string text;
+    std::optional<std::string> pair{};
+  };
+  LabelText label_text(const AttributeFields& wishes) const;
+  std::shared_ptr<TextAttribution> explain(ReadChoice& choice, TextSteps::Source source) const;
   std::int64_t most() const;
   void check_length(std::int64_t n, const std::string& where) const;
-  void put(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, TextMarks marks, const std::string& where);
+  void put(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, TextMarks marks, const std::string& where,
+           std::optional<Source> source = {});
   PairEncoding chat_pair(const std::string& a, const std::string& b, const std::string& where);
   PairEncoding cut_pair(const std::string& a, const std::string& b, const std::string& where) const;
 
@@ -83,6 +93,7 @@ class TextCollector {
   SentenceConfig folder_;
   std::optional<PairPrompt> chat_;  // of a model that reads pairs in a chat template
   TextsToRead texts_;
+  std::vector<std::optional<Source>> sources_;  // of each text; none: it is ids
 };
 
 /// Makes the outputs of the model's head of each text.

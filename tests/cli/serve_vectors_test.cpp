@@ -213,7 +213,7 @@ TEST_F(ServeVectors, SitesAreThoseOfTheText) {
       server.post("/embed", Json::parse(R"({"inputs": "a", "vitrine": {"sites": ["blokcs.*"]}})"));
   EXPECT_EQ(wrong.status, 422);
   EXPECT_THAT(wrong.json()["error"].get<std::string>(), HasSubstr("vitrine.sites"));
-  EXPECT_EQ(server.post("/embed", Json::parse(R"({"inputs": "a", "vitrine": {"attribute": {}}})")).status, 422);
+  EXPECT_EQ(server.post("/embed", Json::parse(R"({"inputs": "a", "vitrine": {"attribute": {}}})")).status, 400);
   EXPECT_EQ(server.stop().status, 0);
 }
 

@@ -1,0 +1,89 @@
+// Why a text has a label or a document its score, over HTTP: what the command attribute prints.
+#include <gmock/gmock.h>
+
+#include "cli/head_models.h"
+#include "cli/http_client.h"
+
+namespace vitrine::test {
+namespace {
+
+using testing::HasSubstr;
+
+class ServeAttribute : public testing::Test {
+ protected:
+  std::string model(const std::string& golden) const { return head_model(folder_ / golden, golden); }
+  TempFolder folder_;
+};
+
+Json attribution_of(const HttpResponse& response) {
+  EXPECT_EQ(response.status, 200) << response.body;
+  return response.json()["vitrine"]["attribution"];
+}
+
+TEST_F(ServeAttribute, LabelsAreExplainedAsByTheCommand) {
+  const std::string folder = model("bert_classes");
+  TestServer server({folder});
+  const auto found = [&](const char* path, const char* field, const Json& wishes) {
+    return attribution_of(
+        server.post(path, {{field, Json::array({"q", "a b c"})}, {"vitrine", {{"attribute", wishes}}}}));
+  };
+  const Json direct = json_of({"attribute", folder, "a b c", "--class", "LABEL_1"});
+  EXPECT_EQ(found("/classify", "input", {{"class", "LABEL_1"}, {"document", 1}}), direct);
+  EXPECT_EQ(found("/v1/classify", "input", {{"class", "LABEL_2"}, {"against", "LABEL_0"}, {"by", "component"}}),
+            json_of({"attribute", folder, "q", "--class", "LABEL_2", "--against", "LABEL_0", "--by", "component"}));
+  const Json path = found("/classify", "input", {{"class", "LABEL_1"}, {"document", 1}, {"method", "ig"}});
+  EXPECT_EQ(path, json_of({"attribute", folder, "a b c", "--class", "LABEL_1", "--method", "ig"}));
+  EXPECT_EQ(path["words"][2]["word"], "b");
+  const Json body = {{"inputs", "a b c"}, {"vitrine", {{"attribute", {{"class", "LABEL_1"}}}, {"sites", {"head.*"}}}}};
+  const Json answer = server.post("/predict", body).json();
+  EXPECT_EQ(answer["vitrine"]["attribution"], direct);
+  EXPECT_FALSE(answer["vitrine"]["texts"].empty());
+  EXPECT_EQ(answer["data"], server.post("/predict", {{"inputs", "a b c"}}).json()) << "the same bits";
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeAttribute, DocumentsAreExplainedAsByTheCommand) {
+  const std::string folder = model("distilbert_classes");
+  const Json documents = {"a  b c", "x y"};
+  TestServer server({folder});
+  for (const char* const path : {"/v1/rerank", "/v2/rerank", "/rerank"}) {
+    const auto found = [&](const Json& wishes) {
+      const char* const name = std::string_view(path) == "/rerank" ? "texts" : "documents";
+      return attribution_of(
+          server.post(path, {{"query", "q r"}, {name, documents}, {"vitrine", {{"attribute", wishes}}}}));
+    };
+    EXPECT_EQ(found({{"document", 1}}), json_of({"attribute", folder, "q r", "a  b c", "x y", "--document", "1"}));
+    EXPECT_EQ(found({{"method", "ig"}, {"steps", 8}, {"baseline", "mask"}}),
+              json_of({"attribute", folder, "q r", "a  b c", "x y", "--document", "0", "--method", "ig", "--steps", "8",
+                       "--baseline", "mask"}));
+    EXPECT_EQ(found({{"method", "ig"}, {"baseline", 7}})["baseline"], 7);
+  }
+  EXPECT_EQ(server.stop().status, 0);
+}
+
+TEST_F(ServeAttribute, WrongRequestsAreNamed) {
+  TestServer server({model("bert_classes")});
+  const auto refusal = [&](const Json& own) {
+    const HttpResponse response = server.post("/classify", {{"input", "a"}, {"vitrine", own}});
+    EXPECT_EQ(response.status, 400) << response.body;
+    return response.json()["error"]["message"].get<std::string>();
+  };
+  const auto attribute = [&](const Json& wishes) { return refusal({{"attribute", wishes}}); };
+  EXPECT_THAT(refusal({{"attribute", 7}}), HasSubstr("vitrine.attribute"));
+  EXPECT_THAT(attribute(Json::object()), HasSubstr("LABEL_2"));
+  EXPECT_THAT(attribute({{"class", "other"}}), HasSubstr("vitrine.attribute.class"));
+  EXPECT_THAT(attribute({{"class", "LABEL_0"}, {"document", 1}}), HasSubstr("vitrine.attribute.document"));
+  EXPECT_THAT(attribute({{"class", "LABEL_0"}, {"method", "lime"}}), HasSubstr("vitrine.attribute.method"));
+  EXPECT_THAT(attribute({{"class", "LABEL_0"}, {"method", "ig"}, {"baseline", "zebra"}}), HasSubstr("baseline"));
+  EXPECT_THAT(attribute({{"class", "LABEL_0"}, {"method", "ig"}, {"steps", 4096}}), HasSubstr("256"));
+  EXPECT_THAT(attribute({{"class", "LABEL_0"}, {"clas", "a"}}), HasSubstr("clas"));
+  EXPECT_THAT(refusal({{"attribute", {{"class", "LABEL_0"}}}, {"set", {"head.hook_out=0"}}}), HasSubstr("set"));
+  EXPECT_EQ(server.stop().status, 0);
+  TestServer tags({model("bert_tags")});
+  const Json body = {{"inputs", "a"}, {"vitrine", {{"attribute", Json::object()}}}};
+  EXPECT_EQ(tags.post("/predict", body).status, 400) << "labels of tokens";
+  EXPECT_EQ(tags.stop().status, 0);
+}
+
+}  // namespace
+}  // namespace vitrine::test
