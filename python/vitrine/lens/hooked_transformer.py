@@ -20,6 +20,7 @@ from ._generate import GenerateMixin
 from ._parts import PartsMixin
 from ._positions import Positions, TransformerLensKeyValueCache
 from ._run import Span, run_pass
+from ._saes import SaeMixin
 from ._text import USE_DEFAULT_VALUE, TextMixin
 from ._weights import Weights, WeightsMixin
 from .activation_cache import ActivationCache
@@ -37,7 +38,7 @@ class Output(NamedTuple):
     loss: Tensor
 
 
-class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, HookedRootModule):
+class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, SaeMixin, HookedRootModule):
     """A model as TransformerLens 3.9 has it without processing of weights. Open it with from_pretrained()."""
 
     def __init__(self, path: str | Path | None, tokenizer: Any = None, name: str | None = None, **options: Any) -> None:
@@ -52,6 +53,7 @@ class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, Hook
         names = _sites.names_of(self._engine)
         self.mod_dict = {own: HookPoint(own) for own in names}
         self.hook_dict = {own: point for own, point in self.mod_dict.items() if _sites.is_of_transformer_lens(own)}
+        self._init_saes()
         self.blocks = Blocks(Component(self, f"blocks.{i}") for i in range(self.cfg.n_layers))
         self.set_tokenizer(tokenizer if hasattr(tokenizer, "encode") else self._own_tokenizer(), padding_side)
 
@@ -155,7 +157,7 @@ class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, Hook
         return {
             name: point
             for name, point in self.mod_dict.items()
-            if (point.fwd_hooks or point.bwd_hooks) and self.fires(name)
+            if isinstance(point, HookPoint) and (point.fwd_hooks or point.bwd_hooks) and self.fires(name)
         }
 
     def _run(
@@ -166,7 +168,7 @@ class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, Hook
         first, last = -1 if start is None else start, self.cfg.n_layers + 1 if stop is None else stop
         points = {
             name: point
-            for name, point in self.live_points().items()
+            for name, point in self._with_saes(self.live_points(), ids).items()
             if first <= _sites.layer_of(name, self.cfg.n_layers) < last
         }
         self.weights.check_unchanged()
