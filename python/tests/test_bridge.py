@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import GOLDENS, build_folder
+from conftest import GOLDENS, SOURCE, build_folder
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformer_lens.model_bridge.driver_protocol")
@@ -297,3 +298,11 @@ def test_a_gguf_is_its_dequantized_weights(tmp_path: Any, kind: str) -> None:
         same(bridges, function)
     assert (written(bridges[1]) - bridges[1](tokens)).abs().max() > 1e-2
     assert torch.allclose(logit_lens(bridges[1], tokens, positions=None).values[-1], bridges[1](tokens), atol=1e-4)
+
+
+def test_the_examples_of_the_page() -> None:
+    blocks = re.findall(r"```python notest\n(.*?)```", (SOURCE / "docs" / "lens.md").read_text(), re.S)
+    names: dict[str, Any] = {}
+    for block in (own for own in blocks if "bridge" in own):
+        exec(compile(block, "docs/lens.md", "exec"), names)
+    assert names["result"].logits.shape[1] == 5
