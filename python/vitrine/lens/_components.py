@@ -47,12 +47,7 @@ class Component:
         super().__setattr__(name, value)
 
     def __call__(self, value: Tensor | None = None, *others: Any, **named: Any) -> Tensor:
-        call = _CALLS.get(self.name if "blocks." not in self.name else self.name.split(".", 2)[-1])
-        if self.name.count(".") == 1 and self.name.startswith("blocks."):
-            call = _block
-        if call is None:
-            raise Unsupported(f"[{self.name}] expected a block, attention, an MLP, a norm or an embedding to be called")
-        return call(self._model, self.name, _input_of(self.name, value, others, named))
+        return call_part(self._model, self.name, value, *others, **named)
 
     @property
     def cfg(self) -> Any:
@@ -68,6 +63,16 @@ class Component:
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def call_part(model: Any, name: str, value: Any = None, *others: Any, **named: Any) -> Tensor:
+    """What the part of this name makes of its input. ``model`` has PartsMixin."""
+    call = _CALLS.get(name if "blocks." not in name else name.split(".", 2)[-1])
+    if name.count(".") == 1 and name.startswith("blocks."):
+        call = _block
+    if call is None:
+        raise Unsupported(f"[{name}] expected a block, attention, an MLP, a norm or an embedding to be called")
+    return call(model, name, _input_of(name, value, others, named))
 
 
 def _input_of(name: str, value: Any, others: Sequence[Any], named: dict[str, Any]) -> Any:

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from ._text import USE_DEFAULT_VALUE
 from .utils import sample_logits
 
-if TYPE_CHECKING:
-    from .hooked_transformer import HookedTransformer
+
+class GenerateMixin:
+    def generate(
+        self,
+        input: str | Sequence[str] | Tensor = "",
+        max_new_tokens: int = 10,
+        stop_at_eos: bool = True,
+        eos_token_id: int | Sequence[int] | None = None,
+        do_sample: bool = True,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        temperature: float = 1.0,
+        freq_penalty: float = 0.0,
+        use_past_kv_cache: bool = True,
+        prepend_bos: bool | None = USE_DEFAULT_VALUE,
+        padding_side: str | None = USE_DEFAULT_VALUE,
+        return_type: str = "input",
+        verbose: bool = True,
+    ) -> Any:
+        """Continues a text or tokens. Every token is a pass over all of them, whose hooks see all positions."""
+        options = {
+            "do_sample": do_sample, "top_k": top_k, "top_p": top_p, "temperature": temperature,
+            "freq_penalty": freq_penalty,
+        }
+        return _generate(self, input, max_new_tokens, stop_at_eos, eos_token_id, return_type, prepend_bos, options)
 
 
 @torch.no_grad()
-def generate(
-    model: HookedTransformer,
+def _generate(
+    model: Any,
     input: str | Sequence[str] | Tensor,
     max_new_tokens: int,
     stop_at_eos: bool,
@@ -50,7 +74,7 @@ def generate(
     return texts[0] if len(texts) == 1 else texts
 
 
-def _stop_ids(model: HookedTransformer, given: int | Sequence[int] | None) -> list[int]:
+def _stop_ids(model: Any, given: int | Sequence[int] | None) -> list[int]:
     if given is not None:
         return [given] if isinstance(given, int) else list(given)
     eos = None if model.tokenizer is None else model._special_id("eos_token_id")

@@ -37,6 +37,7 @@ class _Edit:
     leaf: torch.Tensor  # the value before the hooks
     result: torch.Tensor
     values: Array | None  # of the result, if it differs
+    link: torch.Tensor  # empty; by it the result of the pass depends on what hooks were given
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Pass:
     seed: torch.Tensor | None = None  # the gradient of the result, before the backward
     is_asked: bool = False  # a backward follows
     is_running: bool = False
+    of_given: dict[str, torch.Tensor] | None = None  # in a backward to values that hooks were given: their gradients
 
     def __post_init__(self) -> None:
         self.forward_points = {name: point for name, point in self.points.items() if point.fwd_hooks}
@@ -103,9 +105,10 @@ class Pass:
         leaf = value.detach().requires_grad_()
         leaf.register_post_accumulate_grad_hook(_asker(self))  # type: ignore[no-untyped-call]
         given = leaf.clone()  # hooks may write to it
+        link = _Link.apply(given, self, name)  # type: ignore[no-untyped-call]
         result = self._call(name, handles, given)
         is_same = result is given and given._version == 0
-        return _Edit(leaf, result, None if is_same else self._values(name, result, leaf.shape, of_engine))
+        return _Edit(leaf, result, None if is_same else self._values(name, result, leaf.shape, of_engine), link)
 
     def _shaped(self, name: str, array: Array) -> torch.Tensor:
         """The value of a site, with the batch as its first dimension."""
@@ -133,10 +136,17 @@ class Pass:
         """Runs the backward from the gradient of the result, and returns that of the stream. Without a stream, the
         backward runs when PyTorch has computed all gradients from which it begins."""
         self.seed = gradient.detach()
-        if self.span.start is not None:
+        self.of_given = {} if self._is_for_given() else None
+        if self.of_given is not None or self.span.start is not None:
             return self.backward()
         self.ask()
         return None
+
+    def _is_for_given(self) -> bool:
+        """Whether PyTorch wants gradients of what hooks were given, as by ``torch.autograd.grad(…, value)``. It then
+        goes no further than these values; a plain ``backward()`` goes on to their leaves."""
+        node = next((torch.autograd.graph.get_gradient_edge(edit.leaf).node for edit in self.edits.values()), None)
+        return node is not None and not torch._C._will_engine_execute_node(node)  # type: ignore[attr-defined]
 
     def ask(self) -> None:
         if not self.is_asked and not self.is_running:
@@ -185,16 +195,26 @@ class Pass:
             own = handle.user_hook(gradient, hook=self.points[name])
             result = result if own is None else own[0] if isinstance(own, tuple) else own
         edit = self.edits.get(name)
-        if result is not None:
-            return self._values(name, result, gradient.shape, of_engine)
-        if edit is None:
+        if result is None and edit is not None:
+            result = self._before_hooks(edit, gradient)
+        elif result is None:
             is_same = gradient is given and gradient._version == 0  # a hook may write to it
-            return None if is_same else self._values(name, gradient, gradient.shape, of_engine)
+            result = None if is_same else gradient
+        if self.of_given is not None and edit is not None and result is not None:
+            self.of_given[name] = result.detach().clone()
+        return None if result is None else self._values(name, result, gradient.shape, of_engine)
+
+    def _before_hooks(self, edit: _Edit, gradient: torch.Tensor) -> torch.Tensor:
+        """The gradient of the value that hooks were given, by PyTorch's derivative of the hooks."""
+        if self.of_given is not None:
+            if not edit.result.requires_grad:
+                return torch.zeros_like(gradient)
+            found = torch.autograd.grad([edit.result], [edit.leaf], [gradient], retain_graph=True, allow_unused=True)[0]
+            return torch.zeros_like(gradient) if found is None else found
         if edit.result.requires_grad:
             torch.autograd.backward([edit.result], [gradient], retain_graph=True)
         before = edit.leaf.grad
-        before = torch.zeros_like(gradient) if before is None else before
-        return self._values(name, before, gradient.shape, of_engine)
+        return torch.zeros_like(gradient) if before is None else before
 
 
 def _asker(own: Pass) -> Callable[[torch.Tensor], None]:
@@ -211,17 +231,35 @@ def _asker(own: Pass) -> Callable[[torch.Tensor], None]:
 
 
 class _Differentiable(torch.autograd.Function):
-    """A pass as a function of its stream, or of nothing."""
+    """A pass as a function of its stream, or of nothing, and of the links of its edits."""
 
     @staticmethod
-    def forward(ctx: Any, origin: torch.Tensor, own: Pass, result: torch.Tensor) -> torch.Tensor:
-        ctx.own, ctx.shape = own, origin.shape
+    def forward(ctx: Any, origin: torch.Tensor, own: Pass, result: torch.Tensor, *links: torch.Tensor) -> torch.Tensor:
+        ctx.own, ctx.shape, ctx.n_links = own, origin.shape, len(links)
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         of_stream = ctx.own.begin_backward(gradients[0])
-        return (None if of_stream is None else of_stream.reshape(ctx.shape)), None, None
+        links = [None if ctx.own.of_given is None else torch.zeros(0)] * ctx.n_links
+        return (None if of_stream is None else of_stream.reshape(ctx.shape)), None, None, *links
+
+
+class _Link(torch.autograd.Function):
+    """An empty tensor, by which a pass depends on a value that hooks were given. Its backward passes on the gradient
+    that the backward of the pass has found."""
+
+    @staticmethod
+    def forward(ctx: Any, given: torch.Tensor, own: Pass, name: str) -> torch.Tensor:
+        ctx.own, ctx.name = weakref.ref(own), name
+        ctx.set_materialize_grads(False)
+        return given.new_empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, None, None]:
+        own = ctx.own()
+        found = None if own is None or own.of_given is None else own.of_given.pop(ctx.name, None)
+        return found, None, None
 
 
 def run_pass(
@@ -242,7 +280,8 @@ def run_pass(
         return result, own
     has_origin = stream is not None and stream.requires_grad
     origin = stream if has_origin and stream is not None else torch.zeros((), requires_grad=True)
-    return _Differentiable.apply(origin, own, result), own  # type: ignore[no-untyped-call]
+    links = [edit.link for edit in own.edits.values()]
+    return _Differentiable.apply(origin, own, result, *links), own  # type: ignore[no-untyped-call]
 
 
 def _checked(name: str, value: Any, shape: Sequence[int]) -> torch.Tensor:

@@ -87,6 +87,30 @@ class TextMixin:
             row[:] = more + row if side == "left" else row + more
         return torch.tensor(rows, dtype=torch.long).reshape(len(rows), length)
 
+    def _tokens(self, input: Any, prepend_bos: bool | None, padding_side: str | None) -> Tensor:
+        if isinstance(input, (str, list, tuple)):
+            return self.to_tokens(input, prepend_bos, padding_side)
+        tokens = torch.as_tensor(input)
+        return tokens[None] if tokens.ndim == 1 else tokens
+
+    def _mask(
+        self, tokens: Tensor, prepend_bos: bool | None, side: str, given: Tensor | None, has_past: bool
+    ) -> Tensor | None:
+        """Where tokens are seen; None: everywhere, as is usual for padding on the right."""
+        if given is not None:
+            mask = torch.as_tensor(given)
+            if mask.shape != tokens.shape:
+                raise BadInput(f"[attention_mask] expected shape {list(tokens.shape)}, got {list(mask.shape)}")
+            return mask
+        if side != "left" and not has_past:
+            return None
+        if self.tokenizer is None:
+            return torch.ones_like(tokens) if has_past else None
+        from .utils import get_attention_mask
+
+        prepends = self.cfg.default_prepend_bos if prepend_bos is None else prepend_bos
+        return get_attention_mask(self.padding_ids(), tokens, prepends, side)
+
     def _row(self, text: str, prepends: bool) -> list[int]:
         ids, bos = self._text_of_tokens().encode(text), self._bos_id()
         has_bos = bool(self.cfg.tokenizer_prepends_bos) and ids[:1] == [bos]

@@ -16,9 +16,11 @@ from .._errors import BadInput, Unsupported
 from .._model import load
 from . import _sites, utils
 from ._components import Blocks, Component
-from ._generate import generate
+from ._generate import GenerateMixin
+from ._parts import PartsMixin
 from ._positions import Positions, TransformerLensKeyValueCache
 from ._run import Span, run_pass
+from ._saes import SaeMixin
 from ._text import USE_DEFAULT_VALUE, TextMixin
 from ._weights import Weights, WeightsMixin
 from .activation_cache import ActivationCache
@@ -36,7 +38,7 @@ class Output(NamedTuple):
     loss: Tensor
 
 
-class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
+class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, SaeMixin, HookedRootModule):
     """A model as TransformerLens 3.9 has it without processing of weights. Open it with from_pretrained()."""
 
     def __init__(self, path: str | Path | None, tokenizer: Any = None, name: str | None = None, **options: Any) -> None:
@@ -51,6 +53,7 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
         names = _sites.names_of(self._engine)
         self.mod_dict = {own: HookPoint(own) for own in names}
         self.hook_dict = {own: point for own, point in self.mod_dict.items() if _sites.is_of_transformer_lens(own)}
+        self._init_saes()
         self.blocks = Blocks(Component(self, f"blocks.{i}") for i in range(self.cfg.n_layers))
         self.set_tokenizer(tokenizer if hasattr(tokenizer, "encode") else self._own_tokenizer(), padding_side)
 
@@ -147,27 +150,15 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
     ) -> Tensor:
         return utils.lm_cross_entropy_loss(logits, tokens, attention_mask, per_token)
 
-    def _tokens(self, input: Any, prepend_bos: bool | None, padding_side: str | None) -> Tensor:
-        if isinstance(input, (str, list, tuple)):
-            return self.to_tokens(input, prepend_bos, padding_side)
-        tokens = torch.as_tensor(input)
-        return tokens[None] if tokens.ndim == 1 else tokens
+    def has_site(self, name: str) -> bool:
+        return name in self.mod_dict
 
-    def _mask(
-        self, tokens: Tensor, prepend_bos: bool | None, side: str, given: Tensor | None, has_past: bool
-    ) -> Tensor | None:
-        """Where tokens are seen; None: everywhere, as is usual for padding on the right."""
-        if given is not None:
-            mask = torch.as_tensor(given)
-            if mask.shape != tokens.shape:
-                raise BadInput(f"[attention_mask] expected shape {list(tokens.shape)}, got {list(mask.shape)}")
-            return mask
-        if side != "left" and not has_past:
-            return None
-        if self.tokenizer is None:
-            return torch.ones_like(tokens) if has_past else None
-        prepends = self.cfg.default_prepend_bos if prepend_bos is None else prepend_bos
-        return utils.get_attention_mask(self.padding_ids(), tokens, prepends, side)
+    def live_points(self) -> dict[str, HookPoint]:
+        return {
+            name: point
+            for name, point in self.mod_dict.items()
+            if isinstance(point, HookPoint) and (point.fwd_hooks or point.bwd_hooks) and self.fires(name)
+        }
 
     def _run(
         self, ids: Tensor, result: str | None, start: int | None = None, stream: Tensor | None = None,
@@ -177,10 +168,8 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
         first, last = -1 if start is None else start, self.cfg.n_layers + 1 if stop is None else stop
         points = {
             name: point
-            for name, point in self.mod_dict.items()
-            if (point.fwd_hooks or point.bwd_hooks)
-            and first <= _sites.layer_of(name, self.cfg.n_layers) < last
-            and self.fires(name)
+            for name, point in self._with_saes(self.live_points(), ids).items()
+            if first <= _sites.layer_of(name, self.cfg.n_layers) < last
         }
         self.weights.check_unchanged()
         value, own = run_pass(self._engine, ids, points, Span(start, result), stream, positions)
@@ -188,71 +177,12 @@ class HookedTransformer(TextMixin, WeightsMixin, HookedRootModule):
             self._last_edited = own  # a loss of a value that a hook has kept may have no result of the forward
         return value
 
-    def value_of(self, tokens: Tensor, name: str) -> Tensor:
-        """The value of a site, without hooks."""
-        ids = torch.as_tensor(tokens)
-        return run_pass(self._engine, ids[None] if ids.ndim == 1 else ids, {}, Span(None, name))[0]
-
-    def part_of(self, name: str, value: Tensor, result: str, at: str | None = None) -> Tensor:
-        """What a part of a block, with its hooks, makes of a value `[batch, pos, d_model]`: the value of the site
-        ``result``. ``at``: the site whose value is given; None: the stream before the block."""
-        for site in (result, at):
-            if site is not None and site not in self.mod_dict:
-                raise Unsupported(f"[{name}] expected a block with the site {site}: run the model with its hooks instead")
-        points = {
-            own: point
-            for own, point in self.mod_dict.items()
-            if own.startswith(f"{name}.") and (point.fwd_hooks or point.bwd_hooks) and self.fires(own)
-        }
-        if at is not None:
-            points[at] = HookPoint(at)
-            points[at].add_hook(lambda _, hook: value)
-        ids = torch.zeros(value.shape[:2], dtype=torch.long)
-        return run_pass(self._engine, ids, points, Span(int(name.split(".")[1]), result), value)[0]
-
-    def end_of(self, rows: Tensor, result: str, at: str | None = None) -> Tensor:
-        """What the final norm and the head make of any rows `[…, d_model]`: the value of a site. ``at``: the site whose
-        value the rows are; None: the stream."""
-        flat = rows.reshape(-1, 1, rows.shape[-1])  # each is a sequence, because there may be more than the context has
-        points = {}
-        if at is not None:
-            point = HookPoint(at)
-            point.add_hook(lambda value, hook: flat)
-            points[at] = point
-        ids = torch.zeros(flat.shape[:2], dtype=torch.long)
-        value, _ = run_pass(self._engine, ids, points, Span(self.cfg.n_layers, result), flat)
-        return value.reshape(*rows.shape[:-1], -1)
-
     def run_with_cache(
         self, *model_args: Any, return_cache_object: bool = True, remove_batch_dim: bool = False, **kwargs: Any
     ) -> tuple[Any, Any]:
         """The result of a pass, and its values: an ActivationCache, or a dict."""
         result, cache = self._run_with_cache(*model_args, remove_batch_dim=remove_batch_dim, **kwargs)
         return result, ActivationCache(cache, self, not remove_batch_dim) if return_cache_object else cache
-
-    def generate(
-        self,
-        input: str | Sequence[str] | Tensor = "",
-        max_new_tokens: int = 10,
-        stop_at_eos: bool = True,
-        eos_token_id: int | Sequence[int] | None = None,
-        do_sample: bool = True,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        temperature: float = 1.0,
-        freq_penalty: float = 0.0,
-        use_past_kv_cache: bool = True,
-        prepend_bos: bool | None = USE_DEFAULT_VALUE,
-        padding_side: str | None = USE_DEFAULT_VALUE,
-        return_type: str = "input",
-        verbose: bool = True,
-    ) -> Any:
-        """Continues a text or tokens. Every token is a pass over all of them, whose hooks see all positions."""
-        options = {
-            "do_sample": do_sample, "top_k": top_k, "top_p": top_p, "temperature": temperature,
-            "freq_penalty": freq_penalty,
-        }
-        return generate(self, input, max_new_tokens, stop_at_eos, eos_token_id, return_type, prepend_bos, options)
 
     # What PyTorch's modules have
 
