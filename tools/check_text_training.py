@@ -248,8 +248,8 @@ for list_loss in ("RankNetLoss", "ListNetLoss"):
 # --- vectors ---------------------------------------------------------------------------------------------------------
 
 
-def save_vector_model(folder, pooling):
-    """A folder of sentence-transformers. "splade": its vectors are weights of words."""
+def save_vector_model(folder, pooling, is_mapped=False):
+    """A folder of sentence-transformers. "splade": its vectors are weights of words. Several poolings are joined."""
     if pooling == "splade":
         make_model(folder / "base", transformers.BertForMaskedLM)
         part = modules.Transformer(str(folder / "base"), transformer_task="fill-mask")
@@ -258,19 +258,25 @@ def save_vector_model(folder, pooling):
     make_model(folder / "base", transformers.BertModel)
     part = modules.Transformer(str(folder / "base"))
     steps = [part, modules.Pooling(part.get_embedding_dimension(), pooling_mode=pooling)]
+    if is_mapped:
+        width = steps[1].get_embedding_dimension()
+        gelu = torch.nn.GELU()
+        steps += [modules.Dense(width, 20), modules.Dense(20, 20, activation_function=gelu, use_residual=True)]
+        steps += [modules.LayerNorm(20), modules.Dense(20, 13, bias=False), modules.Normalize()]
     SentenceTransformer(modules=steps, device="cpu").save(str(folder / "model"))
     return SentenceTransformer
 
 
-def embed_case(settings, make_loss, columns, score=None, pooling="mean", micro_batches=1):
+def embed_case(settings, make_loss, columns, score=None, pooling="mean", micro_batches=1, is_mapped=False, scores=1):
     def run(program, folder):
-        kind = save_vector_model(folder, pooling)
+        kind = save_vector_model(folder, pooling, is_mapped)
         rng = random.Random(9)
         lines = []
         for _ in range(44):
             line = {name: text(rng) for name in columns}
             if score:
-                line[score] = rng.choice([0.0, 0.2, 0.5, 1.0, 1.0, rng.random()])
+                values = [rng.choice([0.0, 0.2, 0.5, 1.0, 1.0, rng.random()]) for _ in range(scores)]
+                line[score] = values if scores > 1 else values[0]
             lines.append(line)
         train_keys = f'task = "embed"\nmicro_batches = {micro_batches}'
         losses, trained = train(program, folder, folder / "model", lines, {"train": train_keys, "loss": settings})
@@ -330,6 +336,22 @@ EMBED = {
         'name = "CoSENTLoss"\nmatryoshka_dims = [36, 12]',
         lambda m: vector_losses.MatryoshkaLoss(m, vector_losses.CoSENTLoss(m), [36, 12]),
         SENTENCES, "score",
+    ),  # fmt: skip
+    "poolings": embed_case("", MNR, TRIPLE, pooling=["cls", "weightedmean", "max", "mean_sqrt_len_tokens"]),
+    "maps": embed_case("", MNR, TRIPLE, pooling=["mean", "lasttoken"], is_mapped=True),
+    "maps chunks": embed_case("symmetric = true", lambda m: MNR(m, **BOTH), TRIPLE, is_mapped=True, micro_batches=4),
+    "maps CoSENTLoss": embed_case(
+        'name = "CoSENTLoss"', vector_losses.CoSENTLoss, SENTENCES, "score", pooling="max", is_mapped=True
+    ),
+    "maps MatryoshkaLoss": embed_case(
+        "matryoshka_dims = [13, 6]", lambda m: vector_losses.MatryoshkaLoss(m, MNR(m), [13, 6]), PAIR, is_mapped=True
+    ),
+    "MarginMSELoss of vectors": embed_case(
+        'name = "MarginMSELoss"', vector_losses.MarginMSELoss, TRIPLE, "score", micro_batches=2
+    ),
+    "maps MarginMSELoss": embed_case(
+        'name = "MarginMSELoss"', vector_losses.MarginMSELoss, ("anchor", "positive", "negative_1", "negative_2"),
+        "score", is_mapped=True, scores=3,
     ),  # fmt: skip
     "SpladeLoss": embed_case(
         WEIGHT_KEYS, lambda m: splade(m, sparse_losses.SparseMultipleNegativesRankingLoss), TRIPLE, pooling="splade"

@@ -70,7 +70,7 @@ void encode_all(const EncodeCommandOptions& o, const Session& session, TextInput
   const GenerateContext context = session.context(o);
   if (o.pool == "pooler") {
     if (o.dimensions) throw UsageError("--dimensions", "not with --pool pooler");
-    const EncodeOptions options{Pooling::pooler, inputs.config().normalize && !o.no_normalize, o.batch * kRowsOfText};
+    const EncodeOptions options{std::nullopt, inputs.config().normalize && !o.no_normalize, o.batch * kRowsOfText};
     encode(context, inputs.texts().ids, options, [&](std::size_t i, std::span<const float> vector) {
       vectors[i] = {1, std::ssize(vector), {vector.begin(), vector.end()}};
     });

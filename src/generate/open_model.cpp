@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/adapters/control.h"
 #include "checkpoint/adapters/modifier_text.h"
+#include "checkpoint/new_head.h"
 #include "features/load_dictionary.h"
 #include "generate/preflight.h"
 #include "hub/pull.h"
@@ -69,7 +71,20 @@ OpenDictionary dictionary_of(const std::string& text) {
 
 void OpenedModel::add(const OpenAdapter& adapter, ThreadPool& pool) {
   check_scale(adapter.path, adapter.scale);
+  std::set<std::string> absent;  // parameters of the head that the base lacks
+  const std::optional<Json> head = checkpoint.model->config().task ? std::nullopt : config_of_head(adapter.path);
+  if (head) {
+    const auto note = [&](const ModelConfig&, const std::string& name, const Shape&, std::uint64_t, std::span<float>) {
+      absent.insert(name);
+    };
+    checkpoint = with_new_head(checkpoint, *head, adapter.path + "/config.json", note);
+  }
   auto loaded = load_adapter(adapter.path, checkpoint, pool, true);
+  for (const std::string& name : absent) {
+    if (!loaded->saved.contains(name)) {
+      throw BadInput(adapter.path, "neither the adapter (modules_to_save) nor the model has {}", name);
+    }
+  }
   if (!loaded->saved.empty()) {
     if (std::any_of(adapters.begin(), adapters.end(), [](const auto& other) { return !other->saved.empty(); })) {
       throw BadInput(adapter.path, "another adapter has replaced the head of labels (modules_to_save)");

@@ -113,6 +113,7 @@ void read_values(const GenerateContext& context, const TextSteps& steps, const T
   if (steps.source == Source::outputs && !model.task) {
     throw Unsupported("steps", "the model has no head whose outputs the steps read");
   }
+  if (steps.source == Source::pooler && !model.pooler) throw Unsupported("encode", "the model has no pooler");
   const auto prepare = [&](Pass& pass, const std::vector<Segment>& segments, std::span<const std::size_t> numbers) {
     const auto batch = std::make_shared<Batch>(steps, texts, segments, numbers, receive);
     switch (steps.source) {
@@ -127,6 +128,9 @@ void read_values(const GenerateContext& context, const TextSteps& steps, const T
         break;
       case Source::next_logits:
         read_next(pass, batch, steps, model.vocab_size);
+        break;
+      case Source::pooler:
+        pass.receive_pooled = [&pass, batch](const Tensor& vectors) { batch->finish(pass, {.vector = vectors}); };
         break;
     }
   };

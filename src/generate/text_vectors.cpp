@@ -56,18 +56,6 @@ void cut_vector(std::vector<float>& vector, std::int64_t d, bool normalizes) {
   if (normalizes) divide_by_length(vector);
 }
 
-std::int64_t vector_width(const SentenceConfig& folder, std::int64_t d_model, std::int64_t n_words) {
-  std::int64_t tokens = d_model, vector = folder.is_sparse() ? n_words : d_model;
-  for (const TextStep& step : folder.steps.steps) {
-    if (const auto* const pool = std::get_if<PoolStep>(&step)) vector = tokens * std::ssize(pool->modes);
-    if (const auto* const dense = std::get_if<DenseStep>(&step)) {
-      if (dense->to == TextValue::tokens) tokens = dense->map.weight.view.rows;
-      if (dense->to == TextValue::vector) vector = dense->map.weight.view.rows;
-    }
-  }
-  return folder.result() == TextValue::tokens ? tokens : vector;
-}
-
 void read_vectors(const GenerateContext& context, const SentenceConfig& folder, const TextIds& texts,
                   const VectorOptions& options, const ReceiveVectors& receive) {
   const bool is_plain = folder.result() == TextValue::vector && !folder.is_sparse();

@@ -30,9 +30,6 @@ struct VectorOptions {
   std::int64_t max_rows = EncodeOptions().max_rows;
 };
 
-/// The elements of a vector of the folder before it is cut, made of rows `[n, d_model]` or of logits of `n_words`
-/// words.
-std::int64_t vector_width(const SentenceConfig& folder, std::int64_t d_model, std::int64_t n_words);
 /// Leaves the first `d` elements, and divides these by their length if `normalizes`.
 void cut_vector(std::vector<float>& vector, std::int64_t d, bool normalizes);
 

@@ -7,68 +7,122 @@
 #include "base/divide_by_length.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "ops/op_kind.h"
 
 namespace vitrine {
 namespace {
 
 using Mode = PoolStep::Mode;
 
-/// Rows [begin, end) of a pass.
-struct RowRange {
-  std::int64_t begin, end;
+/// The rows [begin, end) of a text that count. It begins at `first`.
+struct CountedRows {
+  std::int64_t first, begin, end;
+
+  bool is_empty() const { return begin >= end; }
 };
 
-/// One mode, from rows of `d` elements, which follow from `first_row`, the first of the text.
-void pool_rows(Mode mode, const Tensor& x, std::int64_t first_row, const RowRange& rows, float* y) {
+/// The row that is the vector; −1: there is none. For other modes nullopt.
+std::optional<std::int64_t> row_of(Mode mode, const CountedRows& rows) {
+  if (mode == Mode::cls) return rows.is_empty() ? rows.first : rows.begin;
+  if (mode == Mode::last) return rows.is_empty() ? -1 : rows.end - 1;
+  return {};
+}
+
+/// What row number `t` of a text counts in a sum.
+double weight_of(Mode mode, std::int64_t t) { return mode == Mode::weighted_mean ? static_cast<double>(t + 1) : 1; }
+
+/// What a sum of rows with these weights is divided by.
+double divisor_of(Mode mode, double total) {
+  total = std::max(total, 1e-9);
+  return mode == Mode::mean_sqrt_len ? std::sqrt(total) : total;
+}
+
+/// One mode.
+void pool_rows(Mode mode, const Tensor& x, const CountedRows& rows, std::span<float> y) {
+  RowPooler pooler(mode);
+  for (std::int64_t t = rows.first; t < std::max(rows.end, rows.first + 1); ++t) {
+    pooler.add({x.row(t), y.size()}, t >= rows.begin && t < rows.end);
+  }
+  pooler.finish(y);
+}
+
+/// dx[t] += dy · weight / divisor; of a maximum, the first of equal rows receives dy.
+void pool_rows_backward(Mode mode, const Tensor& x, const CountedRows& rows, const float* dy, const Tensor& dx) {
   const std::int64_t d = x.row_size();
-  const bool is_empty = rows.begin >= rows.end;
-  if (mode == Mode::cls) return (void)std::copy_n(x.row(is_empty ? first_row : rows.begin), d, y);
-  if (mode == Mode::last) {
-    if (is_empty) return (void)std::fill_n(y, d, 0.0f);
-    return (void)std::copy_n(x.row(rows.end - 1), d, y);
+  if (const auto row = row_of(mode, rows)) {
+    for (std::int64_t j = 0; j < d && *row >= 0; ++j) dx.row(*row)[j] += dy[j];
+    return;
   }
   if (mode == Mode::max) {
-    std::fill_n(y, d, -std::numeric_limits<float>::infinity());
-    for (std::int64_t t = rows.begin; t < rows.end; ++t) {
-      for (std::int64_t j = 0; j < d; ++j) y[j] = std::max(y[j], x.row(t)[j]);
+    for (std::int64_t j = 0; j < d && !rows.is_empty(); ++j) {
+      std::int64_t best = rows.begin;
+      for (std::int64_t t = best + 1; t < rows.end; ++t) best = x.row(t)[j] > x.row(best)[j] ? t : best;
+      dx.row(best)[j] += dy[j];
     }
     return;
   }
-  std::vector<double> sums(static_cast<std::size_t>(d), 0.0);
   double total = 0;
+  for (std::int64_t t = rows.begin; t < rows.end; ++t) total += weight_of(mode, t - rows.first);
+  const double divisor = divisor_of(mode, total);
   for (std::int64_t t = rows.begin; t < rows.end; ++t) {
-    const double weight = mode == Mode::weighted_mean ? static_cast<double>(t - first_row + 1) : 1;
-    total += weight;
-    for (std::int64_t j = 0; j < d; ++j) sums[static_cast<std::size_t>(j)] += weight * static_cast<double>(x.row(t)[j]);
+    const double share = weight_of(mode, t - rows.first) / divisor;
+    for (std::int64_t j = 0; j < d; ++j) dx.row(t)[j] += static_cast<float>(share * static_cast<double>(dy[j]));
   }
-  total = std::max(total, 1e-9);
-  if (mode == Mode::mean_sqrt_len) total = std::sqrt(total);
-  for (std::int64_t j = 0; j < d; ++j) y[j] = static_cast<float>(sums[static_cast<std::size_t>(j)] / total);
 }
 
 Tensor pool(Pass& p, const PoolStep& step, const Tensor& x, const TextRows& rows) {
-  p.refuse_tape("pool");
   const std::int64_t d = x.row_size(), n = std::ssize(rows.segments);
-  const Tensor y = p.tensor({n, d * std::ssize(step.modes)});
-  p.for_rows(n, x.count() / std::max<std::int64_t>(1, n), [&](std::int64_t i) {
-    const Segment& s = rows.segments[static_cast<std::size_t>(i)];
-    const TextMarks marks = rows.marks_of(static_cast<std::size_t>(i));
+  std::vector<CountedRows> texts;
+  for (std::size_t i = 0; i < rows.segments.size(); ++i) {
+    const Segment& s = rows.segments[i];
+    const TextMarks marks = rows.marks_of(i);
     const std::int64_t n_left_out = step.includes_prompt ? 0 : std::min(marks.n_prompt, s.length);
-    const RowRange range{s.first_row + n_left_out, s.first_row + s.length - marks.n_padding()};
+    texts.push_back({s.first_row, s.first_row + n_left_out, s.first_row + s.length - marks.n_padding()});
+  }
+  const Tensor y = p.tensor({n, d * std::ssize(step.modes)});
+  const std::int64_t operations = x.count() / std::max<std::int64_t>(1, n);
+  p.for_rows(n, operations, [&](std::int64_t i) {
     for (std::size_t k = 0; k < step.modes.size(); ++k) {
-      pool_rows(step.modes[k], x, s.first_row, range, y.row(i) + static_cast<std::int64_t>(k) * d);
+      pool_rows(step.modes[k], x, texts[static_cast<std::size_t>(i)],
+                {y.row(i) + static_cast<std::int64_t>(k) * d, static_cast<std::size_t>(d)});
     }
+  });
+  p.record(OpKind::pool_texts, {x}, y, [&p, x, y, texts, modes = step.modes, n, d, operations] {
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    p.for_rows(n, operations, [&](std::int64_t i) {
+      for (std::size_t k = 0; k < modes.size(); ++k) {
+        const float* const own = dy.row(i) + static_cast<std::int64_t>(k) * d;
+        pool_rows_backward(modes[k], x, texts[static_cast<std::size_t>(i)], own, dx);
+      }
+    });
   });
   return y;
 }
 
+/// y = x / |x|; dx += (dy − y · (y dy)) / |x|, where a length that is not the vector's own, as of 0, is a constant.
 Tensor normalized(Pass& p, const Tensor& x) {
-  p.refuse_tape("normalize");
   const std::int64_t d = x.row_size();
   const Tensor y = p.tensor(x.shape);
   p.for_rows(x.rows(), d, [&](std::int64_t i) {
     std::copy_n(x.row(i), d, y.row(i));
     divide_by_length({y.row(i), static_cast<std::size_t>(d)});
+  });
+  p.record(OpKind::divide_by_length, {x}, y, [&p, x, y, d] {
+    constexpr double kShortest = 1e-12;
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    p.for_rows(x.rows(), d, [&](std::int64_t i) {
+      double squares = 0, along = 0;
+      for (std::int64_t j = 0; j < d; ++j) {
+        squares += static_cast<double>(x.row(i)[j]) * static_cast<double>(x.row(i)[j]);
+        along += static_cast<double>(y.row(i)[j]) * static_cast<double>(dy.row(i)[j]);
+      }
+      const double length = std::max(std::sqrt(squares), kShortest);
+      if (length == kShortest) along = 0;
+      for (std::int64_t j = 0; j < d; ++j) {
+        const double slope = static_cast<double>(dy.row(i)[j]) - along * static_cast<double>(y.row(i)[j]);
+        dx.row(i)[j] += static_cast<float>(slope / length);
+      }
+    });
   });
   return y;
 }
@@ -112,6 +166,62 @@ void run(const MaskStep& step, const TextRows& rows, TextValues& values) {
 double log1p(double x) { return math::log(1 + x); }
 
 }  // namespace
+
+void RowPooler::add(std::span<const float> row, bool counts) {
+  const std::int64_t t = n_++;
+  if (t == 0) {
+    row_.assign(row.size(), mode_ == Mode::max ? -std::numeric_limits<float>::infinity() : 0.0f);
+    if (mode_ == Mode::cls) row_.assign(row.begin(), row.end());
+    sums_.resize(row.size());
+  }
+  if (!counts) return;
+  ++n_counted_;
+  switch (mode_) {
+    case Mode::cls:
+      if (n_counted_ == 1) row_.assign(row.begin(), row.end());
+      return;
+    case Mode::last:
+      row_.assign(row.begin(), row.end());
+      return;
+    case Mode::max:
+      for (std::size_t j = 0; j < row.size(); ++j) row_[j] = std::max(row_[j], row[j]);
+      return;
+    default:
+      break;
+  }
+  const double weight = weight_of(mode_, t);
+  total_ += weight;
+  for (std::size_t j = 0; j < row.size(); ++j) sums_[j] += weight * static_cast<double>(row[j]);
+}
+
+void RowPooler::finish(std::span<float> vector) const {
+  const bool is_sum = mode_ != Mode::cls && mode_ != Mode::last && mode_ != Mode::max;
+  if (!is_sum) return (void)std::copy(row_.begin(), row_.end(), vector.begin());
+  const double divisor = divisor_of(mode_, total_);
+  for (std::size_t j = 0; j < vector.size(); ++j) vector[j] = static_cast<float>(sums_[j] / divisor);
+}
+
+std::optional<PoolStep::Mode> only_mode(const TextSteps& steps) {
+  const bool is_vector = steps.source == TextSteps::Source::rows && steps.result == TextValue::vector;
+  if (!is_vector || steps.steps.empty() || steps.steps.size() > 2) return {};
+  const auto* const pool = std::get_if<PoolStep>(&steps.steps.front());
+  const auto* const normalize = std::get_if<NormalizeStep>(&steps.steps.back());
+  const bool is_only = pool != nullptr && pool->modes.size() == 1 && pool->includes_prompt;
+  const bool ends = steps.steps.size() == 1 || (normalize != nullptr && normalize->to == steps.result);
+  return is_only && ends ? std::optional(pool->modes.front()) : std::nullopt;
+}
+
+std::int64_t vector_width(const TextSteps& steps, std::int64_t d_model, std::int64_t n_words) {
+  std::int64_t tokens = d_model, vector = steps.source == TextSteps::Source::word_logits ? n_words : d_model;
+  for (const TextStep& step : steps.steps) {
+    if (const auto* const pool = std::get_if<PoolStep>(&step)) vector = tokens * std::ssize(pool->modes);
+    if (const auto* const dense = std::get_if<DenseStep>(&step)) {
+      if (dense->to == TextValue::tokens) tokens = dense->map.weight.view.rows;
+      if (dense->to == TextValue::vector) vector = dense->map.weight.view.rows;
+    }
+  }
+  return steps.result == TextValue::tokens ? tokens : vector;
+}
 
 void run_text_steps(Pass& p, std::span<const TextStep> steps, const TextRows& rows, TextValues& values) {
   constexpr NormConfig kLayerNorm{.kind = NormConfig::Kind::layer, .eps = 1e-5f, .bias = true};

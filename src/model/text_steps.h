@@ -48,6 +48,26 @@ constexpr std::array<std::string_view, 6> words(PoolStep::Mode) {
   return {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"};
 }
 
+/// Pools the rows of one text by one mode. They arrive in their order, in any parts.
+class RowPooler {
+ public:
+  explicit RowPooler(PoolStep::Mode mode) : mode_(mode) {}
+
+  /// Takes the next row `[d]`. One that does not count is the vector of cls all the same if no row counts.
+  void add(std::span<const float> row, bool counts = true);
+  /// Writes `[d]`, after at least one row. Without rows that count a sum is 0 and a maximum −∞.
+  void finish(std::span<float> vector) const;
+  /// The elements of a row.
+  std::size_t width() const { return row_.size(); }
+
+ private:
+  PoolStep::Mode mode_;
+  std::int64_t n_ = 0, n_counted_ = 0;
+  double total_ = 0;  // of the weights
+  std::vector<double> sums_;
+  std::vector<float> row_;  // the first, the last or the largest elements
+};
+
 /// y = act(W x + b), plus x or R x.
 struct DenseStep {
   enum class Residual : std::uint8_t { none, input, map };
@@ -91,15 +111,39 @@ struct LogitStep {
 using TextStep = std::variant<PoolStep, DenseStep, LayerNormStep, NormalizeStep, SpladeStep, MaskStep, LogitStep>;
 
 struct TextSteps {
-  /// What the first step reads: the rows of the stack, the logits of words of every row, the outputs of a head, or the
-  /// logits of the word that follows the last row.
-  enum class Source : std::uint8_t { rows, word_logits, outputs, next_logits };
+  /// What the first step reads: the rows of the stack, the logits of words of every row, the outputs of a head, the
+  /// logits of the word that follows the last row, or the vector of the model's pooler.
+  enum class Source : std::uint8_t { rows, word_logits, outputs, next_logits, pooler };
 
   Source source = Source::rows;
   std::vector<TextStep> steps{};
   TextValue result = TextValue::vector;
   std::vector<std::shared_ptr<const void>> storage{};  ///< Owns the parameters.
 };
+
+/// The mode of steps that are one mode of all rows of the stack, normalized or not; nullopt for others.
+std::optional<PoolStep::Mode> only_mode(const TextSteps& steps);
+
+/// Calls visit(param) for each parameter of steps, in their order.
+template <class Steps, class Visit>
+void for_each_step_param(Steps& steps, Visit&& visit) {
+  const auto visit_present = [&](auto& param) {
+    if (param.present()) visit(param);
+  };
+  for (auto& step : steps.steps) {
+    if (auto* const dense = std::get_if<DenseStep>(&step)) {
+      visit_present(dense->map.weight);
+      visit_present(dense->map.bias);
+      visit_present(dense->residual_map.weight);
+    } else if (auto* const layer_norm = std::get_if<LayerNormStep>(&step)) {
+      visit_present(layer_norm->norm.weight);
+      visit_present(layer_norm->norm.bias);
+    }
+  }
+}
+
+/// The elements of a vector that steps make of rows `[n, d_model]` or of logits of `n_words` words.
+std::int64_t vector_width(const TextSteps& steps, std::int64_t d_model, std::int64_t n_words);
 
 /// What steps know of a text.
 struct TextMarks {
@@ -129,8 +173,9 @@ struct TextValues {
   }
 };
 
-/// Runs steps, which are neither SpladeStep nor LogitStep: these read logits, which arrive in groups of rows. Throws
-/// BadCheckpoint for a step whose sizes do not fit its input.
+/// Runs steps, with a tape if the pass has one: gradients flow to the rows and to the parameters of steps. They are
+/// neither SpladeStep nor LogitStep: these read logits, which arrive in groups of rows. Throws BadCheckpoint for a step
+/// whose sizes do not fit its input.
 void run_text_steps(Pass& p, std::span<const TextStep> steps, const TextRows& rows, TextValues& values);
 
 /// The elements of SpladeStep while rows of logits arrive.

@@ -25,8 +25,8 @@ namespace vitrine {
   KIND(log_partition) KIND(keep) KIND(columns) KIND(attend_sink) KIND(heads_rows) KIND(part_of_heads)       \
   KIND(linear_transposed) KIND(state_steps) KIND(log_decays) KIND(scale_values) KIND(add_skipped)            \
   KIND(unit_vectors) KIND(state_write) KIND(states) KIND(effective_attention) KIND(add_controls) KIND(mean_of_segments) \
-  KIND(position_products) KIND(unfold) KIND(features_in) KIND(features_out) KIND(gate_features) KIND(select_features)   \
-  KIND(decode_features) KIND(attach_dictionary)
+  KIND(position_products) KIND(unfold) KIND(pool_texts) KIND(divide_by_length) KIND(features_in) KIND(features_out)     \
+  KIND(gate_features) KIND(select_features) KIND(decode_features) KIND(attach_dictionary)
 // clang-format on
 
 enum class OpKind : std::uint8_t {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/divide_by_length.h"
 #include "serve/foreign_fields.h"
 #include "serve/modifier_fields.h"
 #include "serve/prompts.h"
@@ -71,7 +72,7 @@ bool read_is_base64(RequestFields& fields) {
 
 std::shared_ptr<PendingReply> vectors_of(const ServedModel& model, TextsToRead texts, const VectorOptions& options,
                                          const RouteRequest& from, ReadReply::Write write) {
-  if (model.can_generate && !model.sentences.pooling.empty() && texts.sites == nullptr) {
+  if (model.can_generate && model.sentences.plain_mode() && texts.sites == nullptr) {
     return std::make_shared<VectorsOfRounds>(texts.n_tokens, EmbeddingSequences(model, texts, options), from,
                                              std::move(write));
   }
@@ -139,22 +140,25 @@ EmbeddingRequest parse_embeddings(const ServedModel& model, std::string_view bod
 
 EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const TextsToRead& texts, const VectorOptions& as)
     : options(as) {
-  const Pooling pooling = pooling_named(model.sentences.pooling);
+  const PoolStep::Mode mode = model.sentences.plain_mode().value();
   if (!options.normalize) options.normalize = model.sentences.normalize;
   for (const std::vector<std::int32_t>& text : texts.ids) {
-    poolers.push_back(std::make_shared<RowPooler>(pooling, *options.normalize));
+    poolers.push_back(std::make_shared<RowPooler>(mode));
     GenerateRequest& sequence = requests.emplace_back();
     sequence.prompt = text;
     sequence.max_tokens = 0;
     sequence.modifiers = texts.modifiers;
-    sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) { pooler->add(rows); };
+    sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) {
+      for (std::int64_t t = 0; t < rows.rows(); ++t) pooler->add(rows.row_range(t, 1).values());
+    };
   }
 }
 
 std::vector<std::vector<float>> EmbeddingSequences::vectors() const {
   std::vector<std::vector<float>> all;
   for (const auto& pooler : poolers) {
-    all.push_back(pooler->vector());
+    pooler->finish(all.emplace_back(pooler->width()));
+    if (*options.normalize) divide_by_length(all.back());
     if (options.dimensions) cut_vector(all.back(), *options.dimensions, *options.normalize);
   }
   return all;

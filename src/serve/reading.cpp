@@ -138,7 +138,7 @@ TextVectors vectors_in(const std::vector<float>& values, std::int64_t width) {
 }
 
 std::int64_t width_of(const ServedModel& model) {
-  return vector_width(model.sentences, model.d_model, model.vocab_size);
+  return vector_width(model.sentences.steps, model.d_model, model.vocab_size);
 }
 
 TextCollector::TextCollector(const ServedModel& model, const TextCut& cut)

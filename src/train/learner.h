@@ -109,6 +109,7 @@ class Learner {
     TextResult result;
     std::int64_t width;  // elements of an output
   };
+  const TextSteps* text_steps() const;
   void deliver_outputs(Pass& pass, std::function<void(std::span<const double> outputs)> receive) const;
   std::int64_t output_begin(const Batch& batch, std::int64_t piece) const;
   Pass pass_of(const BatchPart& part, std::int64_t step, std::int64_t number, BlockEvents* events);

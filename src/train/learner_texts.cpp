@@ -9,17 +9,17 @@
 namespace vitrine {
 
 void Learner::learn_texts(const TextObjective& objective, const TextResult& result) {
-  const ModelConfig& config = trainable_.model().config();
   texts_ = {objective, result,
-            result.words     ? config.vocab_size
-            : result.pooling ? config.d_model
-                             : config.task->n_labels()};
+            result.has_vectors || result.words ? result.width : trainable_.model().config().task->n_labels()};
 }
+
+/// What makes vectors; null: the outputs of the head are compared.
+const TextSteps* Learner::text_steps() const { return texts_->result.has_vectors ? &trainable_.steps() : nullptr; }
 
 /// Makes the pass deliver the outputs of its texts, without a tape.
 void Learner::deliver_outputs(Pass& pass, std::function<void(std::span<const double> outputs)> receive) const {
   if (texts_->result.words) return deliver_words(pass, *texts_->result.words, texts_->width, std::move(receive));
-  deliver_texts(pass, texts_->result.pooling, [receive = std::move(receive)](std::span<const double> outputs) {
+  deliver_texts(pass, text_steps(), [receive = std::move(receive)](std::span<const double> outputs) {
     receive(outputs);
     return std::vector<double>{};
   });
@@ -95,7 +95,7 @@ void Learner::backward_texts(const Batch& batch, const BatchPart& part, std::int
                         std::span(losses.texts->gradients).subspan(begin, n));
     return trainable_.model().forward_backward(pass, part.tokens());
   }
-  deliver_texts(pass, texts_->result.pooling, [&](std::span<const double> outputs) {
+  deliver_texts(pass, text_steps(), [&](std::span<const double> outputs) {
     if (losses.texts) {
       const auto begin = losses.texts->gradients.begin() + output_begin(batch, first);
       return std::vector<double>(begin, begin + std::ssize(outputs));

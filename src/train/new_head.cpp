@@ -22,8 +22,8 @@ const char* problem_type(TaskHead::Problem problem) {
 
 }  // namespace
 
-Json with_new_head(Json config, const std::string& where, LearnedTask task, const std::vector<std::string>& labels,
-                   std::optional<TaskHead::Problem> problem) {
+Json config_with_head(Json config, const std::string& where, LearnedTask task, const std::vector<std::string>& labels,
+                      std::optional<TaskHead::Problem> problem) {
   const Family& family = family_named(family_of(config, where).model_type);
   const TaskHead::Task wanted = task == LearnedTask::tag ? TaskHead::Task::tag : TaskHead::Task::classify;
   const auto found = std::find_if(family.tasks.begin(), family.tasks.end(),
@@ -43,21 +43,6 @@ Json with_new_head(Json config, const std::string& where, LearnedTask task, cons
   for (const char* key : {"num_labels", "_num_labels", "problem_type"}) config.erase(key);
   if (problem && wanted == TaskHead::Task::classify) config["problem_type"] = problem_type(*problem);
   return config;
-}
-
-std::string source_of_head(const Family& family, const std::string& name) {
-  if (!name.starts_with("head.")) return name;
-  if (name.starts_with("head.out") || !family.task) return "";
-  const std::size_t dot = name.rfind('.');
-  const std::string ours = name.substr(0, dot), ending = name.substr(dot);
-  for (const TensorRule& rule : family.task->tensors) {
-    if (rule.ours.front() != ours) continue;
-    const std::vector<TensorRule>& others = family_named(family.model_type).tensors;
-    const auto same = std::find_if(others.begin(), others.end(),
-                                   [&](const TensorRule& other) { return other.stored == rule.stored; });
-    if (same != others.end()) return std::string(same->ours.front()) + ending;
-  }
-  return "";
 }
 
 }  // namespace vitrine

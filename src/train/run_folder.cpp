@@ -110,6 +110,7 @@ Json fixed_words(const TrainConfig& c, const TrainingData& corpus) {
                      {"matryoshka_weights", c.text->dimension_weights},
                      {"document_regularizer_weight", c.text->flops.documents},
                      {"query_regularizer_weight", c.text->flops.queries}};
+    if (c.lora && !c.model.labels.empty()) words["labels"] = c.model.labels;
   }
   if (t.objective == StepOptions::Objective::masked) words["mask_fraction"] = t.mask_fraction;
   if (corpus.source_info() != nullptr) {

@@ -7,6 +7,9 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/hugging_face/text_modules.h"
+#include "checkpoint/param_rows.h"
+#include "checkpoint/safetensors.h"
 
 namespace vitrine {
 namespace {
@@ -39,6 +42,21 @@ FolderFiles mean_of_rows(std::int64_t d) {
           {"config_sentence_transformers.json", config.dump(2) + "\n"}};
 }
 
+/// The folder of a module, within that of modules.json.
+std::string folder_name(ConfigReader& module) { return fs::path(module.text_or("path", "")).filename().string(); }
+
+void write_floats(const Param& param, const Hold& hold, SafetensorsWriter& writer) {
+  std::vector<std::int64_t> shape;
+  for (int i = 0; i < param.shape.rank(); ++i) shape.push_back(param.shape[i]);
+  writer.begin(param.stored_name, DType::f32, shape);
+  std::vector<float> row(static_cast<std::size_t>(param.view.cols));
+  for (std::int64_t i = 0; i < param.view.rows; ++i) {
+    if (hold) hold(param.view.at(i, 0));
+    read_row(param.view, i, row);
+    writer.append(std::as_bytes(std::span(row)));
+  }
+}
+
 }  // namespace
 
 FolderFiles sentence_files(const std::string& path, LearnedTask task, std::int64_t d) {
@@ -57,14 +75,39 @@ FolderFiles sentence_files(const std::string& path, LearnedTask task, std::int64
   for (const Json& module : modules) {
     ConfigReader c(module, where);
     const std::string type = c.text_or("type", ""), kind = type.substr(type.rfind('.') + 1);
-    constexpr std::string_view kKinds[] = {"Transformer", "MLMTransformer", "Pooling", "Normalize", "SpladePooling"};
+    constexpr std::string_view kKinds[] = {"Transformer", "MLMTransformer", "Pooling",      "Dense",
+                                           "LayerNorm",   "Normalize",      "SpladePooling"};
     if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds)) {
       throw Unsupported(where, "a model with the module {} cannot be trained", type);
     }
-    const std::string name = fs::path(c.text_or("path", "")).filename().string();
-    if (kind.ends_with("Pooling")) copy_file(folder, name + "/config.json", files);
+    const std::string name = folder_name(c);
+    if (kind != "Transformer" && kind != "MLMTransformer") copy_file(folder, name + "/config.json", files);
   }
   return files;
+}
+
+TextSteps steps_of_vectors(const std::string& path) {
+  std::optional<TextModules> modules = read_text_modules(folder_of_modules(path), nullptr);
+  return modules ? std::move(modules->steps) : TextSteps{.steps = {PoolStep{}}};
+}
+
+void write_step_weights(const std::string& folder, const FolderFiles& files, const TextSteps& steps, const Hold& hold) {
+  const auto modules =
+      std::find_if(files.begin(), files.end(), [](const auto& file) { return file.first == kModules; });
+  if (modules == files.end()) return;
+  for (const Json& module : parse_json(modules->second, kModules)) {
+    ConfigReader c(module, kModules);
+    const std::string prefix = "modules." + c.text_or("name", "") + ".";
+    std::vector<const Param*> own;
+    for_each_step_param(steps, [&](const Param& param) {
+      if (param.name.starts_with(prefix)) own.push_back(&param);
+    });
+    if (own.empty()) continue;
+    SafetensorsWriter writer((fs::path(folder) / folder_name(c) / "model.safetensors").string(),
+                             header_bytes_for(own.size()));
+    for (const Param* const param : own) write_floats(*param, hold, writer);
+    writer.commit();
+  }
 }
 
 }  // namespace vitrine

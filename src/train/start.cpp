@@ -8,6 +8,7 @@
 #include "base/file_writer.h"
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/load.h"
+#include "checkpoint/new_head.h"
 #include "data/dataset.h"
 #include "data/pack.h"
 #include "data/pairs.h"
@@ -46,18 +47,41 @@ std::vector<PairScore> read_references(const std::string& path, std::size_t n) {
   }
 }
 
+/// How a new head is drawn: as the model's config says.
+InitOptions init_of_head(const Json& config) {
+  InitOptions init;
+  init.scheme = InitOptions::Scheme::normal;
+  const Json range = config.value("initializer_range", Json());
+  if (range.is_number() && range > 0) init.std = range.get<double>();
+  return init;
+}
+
 /// The start of a run that trains an adapter: a new one, that of lora.from, or, if it is not "", that of `checkpoint`.
+/// A new head learns with it.
 Start start_adapter(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool) {
   Checkpoint base = load_checkpoint(c.model.checkpoint);
-  const Json config = base.config.empty() ? Json::object() : parse_json(base.config, c.model.checkpoint);
+  const std::string& where = c.model.checkpoint;
+  Json config = base.config.empty() ? Json::object() : parse_json(base.config, where);
+  const bool has_new_head = !c.model.labels.empty();
+  if (has_new_head) {
+    config = config_with_head(config, where, c.text->task, c.model.labels, c.model.problem);
+    const FillParam fill = [&](const ModelConfig& model, const std::string& name, const Shape& shape, std::uint64_t i,
+                               std::span<float> values) {
+      draw_initial(init_rule(model, norms_of(model), name, shape, init_of_head(config)), c.train.seed, i, 0, values);
+    };
+    base = with_new_head(base, config, where, fill);
+  }
   const std::string tokenizer = c.data.tokenizer.empty() ? base.tokenizer_path : c.data.tokenizer;
   const std::string& from = checkpoint.empty() ? c.lora->from : checkpoint;
   WritableAdapter adapter = from.empty() ? new_adapter(base, c.lora->adapter, c.train.seed, "lora.")
-                                         : writable_copy(*load_adapter(from, base, pool));
+                                         : writable_copy(*load_adapter(from, base, pool, c.text.has_value()));
+  if (has_new_head) add_head(adapter, *base.model, "lora.");
   check_options(*adapter.adapter, base, c.lora->adapter, c.lora->given, "lora.");
   const PeftOptions options{adapter.adapter->rslora, c.lora->dropout, c.model.checkpoint};
-  const Family& family = family_named(base.family);
-  return {Trainable(std::move(base), std::move(adapter)), {family, config, tokenizer, options}};
+  const Family family = has_new_head ? *base.table : family_named(base.family);
+  TextSteps steps;
+  if (makes_vectors(c)) steps = steps_of_vectors(c.model.checkpoint);
+  return {Trainable(std::move(base), std::move(adapter), std::move(steps)), {family, config, tokenizer, options}};
 }
 
 /// The tokenizer of the model that the run began with, if there is one: the run deletes its own checkpoints, which have
@@ -73,19 +97,18 @@ std::string own_tokenizer(const TrainConfig& c, const std::string& checkpoint, c
 Start start_with_head(const TrainConfig& c, const Checkpoint& base, ModelFiles files, ThreadPool& pool,
                       const Kernels& k) {
   const std::string& where = c.model.checkpoint;
-  files.config = with_new_head(files.config, where, c.text->task, c.model.labels, c.model.problem);
+  files.config = config_with_head(files.config, where, c.text->task, c.model.labels, c.model.problem);
   files.family = family_of(files.config, where);
   const ModelConfig config = read_model_config(files.family, files.config, where);
-  InitOptions init;
-  init.scheme = InitOptions::Scheme::normal;
-  const Json range = files.config.value("initializer_range", Json());
-  if (range.is_number() && range > 0) init.std = range.get<double>();
+  const InitOptions init = init_of_head(files.config);
   const auto source = [&](const std::string& name) { return source_of_head(files.family, name); };
   Trainable trainable = extend_trainable(*base.model, config, c.train.dtype, init, source, c.train.seed, pool, k);
   return {std::move(trainable), std::move(files)};
 }
 
 }  // namespace
+
+bool makes_vectors(const TrainConfig& c) { return c.text && c.text->task == LearnedTask::embed; }
 
 Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool& pool, const Kernels& k,
                  const Filled& filled) {
@@ -104,7 +127,8 @@ Start start_from(const TrainConfig& c, const std::string& checkpoint, ThreadPool
   if (c.text) files.sentences = sentence_files(checkpoint, c.text->task, loaded.model->config().d_model);
   const bool is_first = checkpoint == c.model.checkpoint;
   if (is_first && !c.model.labels.empty()) return start_with_head(c, loaded, std::move(files), pool, k);
-  return {copy_trainable(loaded.model, c.train.dtype, pool, k), std::move(files)};
+  const TextSteps steps = makes_vectors(c) ? steps_of_vectors(checkpoint) : TextSteps();
+  return {copy_trainable(loaded.model, c.train.dtype, pool, k, {}, steps), std::move(files)};
 }
 
 void take_balance_loss(StepOptions& steps, const ModelFiles& files) {

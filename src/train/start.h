@@ -28,6 +28,9 @@ struct Start {
   ModelFiles files;
 };
 
+/// Whether a run learns vectors of texts.
+bool makes_vectors(const TrainConfig& config);
+
 /// The start from `checkpoint`, or, if it is "", from the config's model. Throws as load_checkpoint does, and
 /// Unsupported for a checkpoint that is not a Hugging Face folder. `filled` follows parameters that are drawn.
 Start start_from(const TrainConfig& config, const std::string& checkpoint, ThreadPool& pool, const Kernels& kernels,

@@ -23,15 +23,16 @@ std::int64_t ids_of(const TextExample& example) {
   return n;
 }
 
-/// How the folder's steps make a vector of a text.
-TextResult result_of(const SentenceConfig& sentences, const std::string& path) {
+/// What the folder's steps make of a text.
+TextResult result_of(const SentenceConfig& sentences, const ModelConfig& model, const std::string& path) {
   const std::vector<TextStep>& steps = sentences.steps.steps;
+  const std::int64_t width = vector_width(sentences.steps, model.d_model, model.vocab_size);
   const auto* const words = steps.empty() ? nullptr : std::get_if<SpladeStep>(&steps.front());
-  if (sentences.is_sparse() && words != nullptr && steps.size() == 1) return {.words = *words};
-  if (!sentences.pooling.empty()) return {.pooling = pooling_named(sentences.pooling)};
-  throw Unsupported(path,
-                    "expected one pooling (cls, max, mean or lasttoken, with the prompt) or SpladePooling to train "
-                    "vectors through, got other modules");
+  if (sentences.is_sparse() && words != nullptr && steps.size() == 1) return {.width = width, .words = *words};
+  const bool has_vectors = sentences.steps.source == TextSteps::Source::rows && !sentences.reading.is_table &&
+                           sentences.result() == TextValue::vector;
+  if (has_vectors) return {.has_vectors = true, .width = width};
+  throw Unsupported(path, "expected a vector of each text, from its rows or by SpladePooling, to learn from");
 }
 
 }  // namespace
@@ -94,8 +95,8 @@ TextData::TextData(const TrainConfig& c, const ModelConfig& model, const std::st
   const std::int64_t most = c.train.seq_len > 0 ? std::min(c.train.seq_len, model.max_seq_len) : model.max_seq_len;
   sentences_ = read_sentence_config(tokenizer_path, tokenizer.get(), most);
   if (sentences_.reading.is_chat) throw Unsupported(tokenizer_path, "texts in a chat template cannot be learned from");
-  objective_ = text_objective(*c.text, model, sentences_.is_sparse());
-  if (objective_.task == LearnedTask::embed) result_ = result_of(sentences_, tokenizer_path);
+  if (c.text->task == LearnedTask::embed) result_ = result_of(sentences_, model, tokenizer_path);
+  objective_ = text_objective(*c.text, model, sentences_.is_sparse(), result_.width);
   info_.vocab_size = tokenizer->vocab_size();
   info_.fingerprint = tokenizer_fingerprint(*tokenizer);
   const TextEncoder encoder(*tokenizer, sentences_, model.embedding.n_types > 0 && sentences_.gives_types);

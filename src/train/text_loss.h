@@ -10,7 +10,7 @@
 //   BinaryCrossEntropyLoss        as BCEWithLogitsLoss, of pairs of a query and a document
 //   RankNetLoss                   mean of −log₂ σ(z_i − z_j), over all i, j of one query with y_i > y_j
 //   ListNetLoss                   mean over queries of −Σ softmax(y) · log softmax(z)
-//   MarginMSELoss                 mean of (z_0 − z_i − y_i)²; document 0 is the positive one
+//   MarginMSELoss                 mean of (z_0 − z_i − y_i)²; document 0 is the positive one; of vectors z_i = a d_i
 //   MultipleNegativesRankingLoss  mean over a of log Σ_d exp s(a, d) − s(a, p): p is a's own positive, d any document
 //   of
 //                                 the batch; symmetric: the mean of log Σ_d exp s(a, d) and log Σ_a' exp s(a', p)

@@ -36,7 +36,7 @@ const std::vector<TaskWord>& tasks() {
       {"embed",
        LearnedTask::embed,
        Head::classify,
-       {TextLoss::multiple_negatives, TextLoss::cosent, TextLoss::cosine_similarity}}};
+       {TextLoss::multiple_negatives, TextLoss::cosent, TextLoss::cosine_similarity, TextLoss::margin_mse}}};
   return table;
 }
 
@@ -132,7 +132,7 @@ void read_new_head(ConfigSection& model, std::vector<std::string>& labels, std::
   }
 }
 
-TextObjective text_objective(const TextOptions& o, const ModelConfig& model, bool has_words) {
+TextObjective text_objective(const TextOptions& o, const ModelConfig& model, bool has_words, std::int64_t width) {
   const TaskWord& word = word_of(o.task);
   TextObjective objective{
       o.task, o.loss.value_or(word.losses.front()), 20, o.is_symmetric, o.dimensions, o.dimension_weights};
@@ -149,8 +149,8 @@ TextObjective text_objective(const TextOptions& o, const ModelConfig& model, boo
   if (o.task == LearnedTask::embed) {
     if (model.encoder) throw Unsupported("train.task", "vectors of an encoder–decoder cannot be learned");
     for (const std::int64_t d : o.dimensions) {
-      if (d <= model.d_model) continue;
-      throw BadInput("loss.matryoshka_dims", "expected at most {}, the width of a vector, got {}", model.d_model, d);
+      if (d <= width) continue;
+      throw BadInput("loss.matryoshka_dims", "expected at most {}, the width of a vector, got {}", width, d);
     }
     return objective;
   }

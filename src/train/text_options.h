@@ -28,8 +28,8 @@ std::optional<TextOptions> read_text_options(ConfigSection& train, ConfigSection
 /// Reads model.labels and model.problem_type.
 void read_new_head(ConfigSection& model, std::vector<std::string>& labels, std::optional<TaskHead::Problem>& problem);
 
-/// What a model learns. `has_words`: its vectors are weights of the words of its vocabulary. Throws BadInput if it has
-/// no head for the task, and for a loss or dimensions that do not fit.
-TextObjective text_objective(const TextOptions& options, const ModelConfig& model, bool has_words);
+/// What a model learns. `has_words`: its vectors, of `width` elements, are weights of the words of its vocabulary.
+/// Throws BadInput if it has no head for the task, and for a loss or dimensions that do not fit.
+TextObjective text_objective(const TextOptions& options, const ModelConfig& model, bool has_words, std::int64_t width);
 
 }  // namespace vitrine

@@ -10,51 +10,6 @@
 namespace vitrine {
 namespace {
 
-/// The row of a segment whose element is its vector's, for poolings that choose.
-std::int64_t chosen_row(const Tensor& rows, const Segment& s, Pooling pooling, std::int64_t element) {
-  if (pooling == Pooling::cls) return s.first_row;
-  if (pooling == Pooling::last) return s.first_row + s.length - 1;
-  std::int64_t best = s.first_row;
-  for (std::int64_t t = best + 1; t < s.first_row + s.length; ++t) {
-    if (rows.row(t)[element] > rows.row(best)[element]) best = t;
-  }
-  return best;
-}
-
-std::vector<double> vectors_of(const Tensor& rows, std::span<const Segment> segments, Pooling pooling) {
-  const std::int64_t d = rows.row_size();
-  std::vector<double> vectors;
-  for (const Segment& s : segments) {
-    for (std::int64_t k = 0; k < d; ++k) {
-      if (pooling != Pooling::mean) {
-        vectors.push_back(static_cast<double>(rows.row(chosen_row(rows, s, pooling, k))[k]));
-        continue;
-      }
-      double sum = 0;
-      for (std::int64_t t = s.first_row; t < s.first_row + s.length; ++t) sum += static_cast<double>(rows.row(t)[k]);
-      vectors.push_back(sum / static_cast<double>(s.length));
-    }
-  }
-  return vectors;
-}
-
-/// Adds the gradients of vectors to those of the rows that they were made of.
-void add_gradients(std::span<const double> gradients, const Tensor& rows, std::span<const Segment> segments,
-                   Pooling pooling, const Tensor& to) {
-  const std::int64_t d = rows.row_size();
-  const double* gradient = gradients.data();
-  for (const Segment& s : segments) {
-    for (std::int64_t k = 0; k < d; ++k, ++gradient) {
-      if (pooling != Pooling::mean) {
-        to.row(chosen_row(rows, s, pooling, k))[k] += static_cast<float>(*gradient);
-        continue;
-      }
-      const auto share = static_cast<float>(*gradient / static_cast<double>(s.length));
-      for (std::int64_t t = s.first_row; t < s.first_row + s.length; ++t) to.row(t)[k] += share;
-    }
-  }
-}
-
 /// Throws NotFinite for the first text that has failed.
 void check_segments(const Pass& pass) {
   for (const Segment& s : pass.segments) {
@@ -128,23 +83,26 @@ void differentiate_words(Pass& p, const SpladeStep& step, std::span<const double
   };
 }
 
-void deliver_texts(Pass& p, std::optional<Pooling> pooling, DifferentiateTexts differentiate) {
-  if (pooling == Pooling::pooler) throw InternalError("texts", "expected a pooling of rows");
-  if (!pooling) {
-    p.receive_outputs = [&p, differentiate = std::move(differentiate)](const Tensor& outputs) {
+void deliver_texts(Pass& p, const TextSteps* steps, DifferentiateTexts differentiate) {
+  const auto differentiate_all = [&p, differentiate = std::move(differentiate)](const Tensor& outputs) {
+    const std::vector<double> gradients =
+        differentiate(std::vector<double>(outputs.data, outputs.data + outputs.count()));
+    if (!p.is_taped()) return;
+    const Tensor to = p.grad(outputs);  // the backward starts here
+    for (std::size_t i = 0; i < gradients.size(); ++i) to.data[i] += static_cast<float>(gradients[i]);
+  };
+  if (steps == nullptr) {
+    p.receive_outputs = [&p, differentiate_all](const Tensor& outputs) {
       check_segments(p);
-      const std::vector<double> values(outputs.data, outputs.data + outputs.count());
-      const std::vector<double> gradients = differentiate(values);
-      if (!p.is_taped()) return;
-      const Tensor to = p.grad(outputs);  // the backward starts here
-      for (std::size_t i = 0; i < gradients.size(); ++i) to.data[i] += static_cast<float>(gradients[i]);
+      differentiate_all(outputs);
     };
     return;
   }
-  p.receive_hidden = [&p, pooling, differentiate = std::move(differentiate)](const Tensor& rows) {
+  p.receive_hidden = [&p, steps, differentiate_all](const Tensor& rows) {
     check_segments(p);
-    const std::vector<double> gradients = differentiate(vectors_of(rows, p.segments, *pooling));
-    if (p.is_taped()) add_gradients(gradients, rows, p.segments, *pooling, p.grad(rows));
+    TextValues values{rows};
+    run_text_steps(p, steps->steps, {p.segments, {}}, values);
+    differentiate_all(values.vector);
   };
 }
 

@@ -6,16 +6,16 @@
 #include <span>
 #include <vector>
 
-#include "generate/encode.h"
 #include "model/text_steps.h"
 #include "pass/pass.h"
 
 namespace vitrine {
 
-/// What the loss of texts compares: vectors of their rows, weights of words, or, if both are absent, the outputs of the
-/// head.
+/// What the loss of texts compares: vectors of `width` elements that steps make of their rows, weights of words, or, if
+/// both are absent, the outputs of the head.
 struct TextResult {
-  std::optional<Pooling> pooling{};
+  bool has_vectors = false;
+  std::int64_t width = 0;
   std::optional<SpladeStep> words{};
 };
 
@@ -23,9 +23,9 @@ struct TextResult {
 /// tape, returns their gradients of the same size.
 using DifferentiateTexts = std::function<std::vector<double>(std::span<const double> outputs)>;
 
-/// Makes the pass call `differentiate`, once. `pooling`: how the rows of a text become its vector; absent: the outputs
-/// of the head. Not for Pooling::pooler. The pass must stay where it is until it has run.
-void deliver_texts(Pass& pass, std::optional<Pooling> pooling, DifferentiateTexts differentiate);
+/// Makes the pass call `differentiate`, once. `steps` make the vector of a text of its rows; null: the outputs of the
+/// head. The pass and the steps must stay where they are until it has run.
+void deliver_texts(Pass& pass, const TextSteps* steps, DifferentiateTexts differentiate);
 
 /// Makes the pass call `receive` with `[n, vocab_size]`, the weights of words of its texts, without a tape.
 void deliver_words(Pass& pass, const SpladeStep& step, std::int64_t vocab_size,

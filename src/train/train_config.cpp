@@ -336,9 +336,6 @@ Reading read(const TomlFile& file, const std::string& path) {
     config.lora = read_lora(section("lora"));
     config.train.adapter_dropout = config.lora->dropout;
     check_lora(config, path);
-    if (!config.model.labels.empty()) {
-      throw BadInput(path, "model.labels: [lora] leaves the head as it is, so a new one would not learn");
-    }
   }
   config.optimizer = read_optimizer(section("optimizer"), section("clip"));
   // Epochs become steps when the data is read.

@@ -54,14 +54,17 @@ std::shared_ptr<std::vector<float>> copy_buffer(const ModelConfig& config, const
 
 }  // namespace
 
-Trainable::Trainable(const ModelConfig& config, DType dtype) : Trainable(config, dtype, nullptr, {}) {}
+Trainable::Trainable(const ModelConfig& config, DType dtype) : Trainable(config, dtype, nullptr, {}, {}) {}
 
-Trainable::Trainable(std::shared_ptr<const Model> base, DType dtype, const IsTrainable& learns)
-    : Trainable(base->config(), dtype, base, learns) {}
+Trainable::Trainable(const ModelConfig& config, DType dtype, TextSteps steps)
+    : Trainable(config, dtype, nullptr, {}, std::move(steps)) {}
+
+Trainable::Trainable(std::shared_ptr<const Model> base, DType dtype, const IsTrainable& learns, TextSteps steps)
+    : Trainable(base->config(), dtype, base, learns, std::move(steps)) {}
 
 Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base,
-                     const IsTrainable& learns)
-    : dtype_(dtype) {
+                     const IsTrainable& learns, TextSteps steps)
+    : dtype_(dtype), steps_(std::move(steps)) {
   if (dtype != DType::f32 && dtype != DType::bf16) {
     throw InternalError("parameters", "expected f32 or bf16 to train in, got {}", name_of(dtype));
   }
@@ -76,12 +79,15 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
   };
   std::int64_t value_bytes = 0, weight_bytes = 0;
   bool is_any_frozen = false;
-  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
-    is_any_frozen |= !is_learning(name);
-    if (!is_learning(name)) return;
+  const auto count = [&](const Shape& shape) {
     value_bytes += round_up(shape.count(), kParamAlignment) * size_of(DType::f32);
     weight_bytes += round_up(shape.count(), kParamAlignment) * size_of(dtype);
+  };
+  for_each_shape(config, [&](const std::string& name, const Shape& shape) {
+    is_any_frozen |= !is_learning(name);
+    if (is_learning(name)) count(shape);
   });
+  for_each_step_param(steps_, [&](const Param& param) { count(param.shape); });
   const auto values = std::make_shared<const ZeroMemory>(value_bytes, "parameters");
   const auto weights = dtype == DType::f32 ? values : std::make_shared<const ZeroMemory>(weight_bytes, "parameters");
   values_ = {values->floats(), static_cast<std::size_t>(value_bytes) / sizeof(float)};
@@ -91,6 +97,13 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
 
   ModelParams views = base != nullptr ? base->params() : empty_params(config);
   std::byte *value = values->bytes(), *weight = weights->bytes();
+  const auto place = [&](Param& param, const std::string& name, const Shape& shape) {
+    const std::int64_t cols = shape[shape.rank() - 1];
+    param = {name, param.stored_name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
+    params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});
+    value += round_up(shape.count(), kParamAlignment) * size_of(DType::f32);
+    weight += round_up(shape.count(), kParamAlignment) * size_of(dtype);
+  };
   for_each_param(config, views, [&](Param& param, const std::string& name, const Shape& shape) {
     if (!is_learning(name)) {
       if (!is_buffer(name, shape)) return;
@@ -101,26 +114,38 @@ Trainable::Trainable(const ModelConfig& config, DType dtype, const std::shared_p
       buffers_.push_back({name, shape, copy->data()});
       return;
     }
-    const std::int64_t cols = shape[shape.rank() - 1];
-    param = {name, name, shape, {weight, dtype, shape.count() / cols, cols, cols, 1}};
-    params_.push_back({name, shape, reinterpret_cast<float*>(value), dtype == DType::f32 ? nullptr : weight});
+    param.stored_name = name;
+    place(param, name, shape);
     params_.back().limit = limit_of(config, name);
-    value += round_up(shape.count(), kParamAlignment) * size_of(DType::f32);
-    weight += round_up(shape.count(), kParamAlignment) * size_of(dtype);
   });
+  const std::size_t n_of_model = params_.size();
+  for_each_step_param(steps_, [&](Param& param) { place(param, std::string(param.name), Shape(param.shape)); });
+  steps_.storage = {values, weights};
   model_ = std::make_shared<const Model>(config, std::move(views), std::move(storage));
   auto next = params_.begin(), next_buffer = buffers_.begin();
   for_each_param(config, model_->params(), [&](const Param& param, const std::string& name, const Shape& shape) {
     if (is_learning(name)) (next++)->param = &param;
     if (is_buffer(name, shape)) (next_buffer++)->param = &param;
   });
+  next = params_.begin() + static_cast<std::ptrdiff_t>(n_of_model);
+  for_each_step_param(steps_, [&](const Param& param) { (next++)->param = &param; });
 }
 
-Trainable::Trainable(Checkpoint base, WritableAdapter adapter)
-    : dtype_(DType::f32), model_(base.model), base_(std::move(base)), adapter_(adapter.adapter) {
+Trainable::Trainable(Checkpoint base, WritableAdapter adapter, TextSteps steps)
+    : dtype_(DType::f32),
+      base_(adapter.adapter->saved.empty() ? std::move(base) : with_saved_parameters(base, *adapter.adapter)),
+      adapter_(adapter.adapter),
+      steps_(std::move(steps)) {
+  model_ = base_.model;
   applied_ = {{adapter_, 1.0}};
+  std::map<std::string, const Param*> replaced;  // of the model, which passes read
+  for_each_param(model_->config(), model_->params(), [&](const Param& param, const std::string& name, const Shape&) {
+    if (adapter_->saved.contains(name)) replaced[name] = &param;
+  });
   for (const AdapterMatrix& matrix : adapter.matrices) {
-    params_.push_back({matrix.param->name, matrix.param->shape, matrix.values, nullptr, matrix.param});
+    const auto own = replaced.find(matrix.param->name);
+    params_.push_back({matrix.param->name, matrix.param->shape, matrix.values, nullptr,
+                       own != replaced.end() ? own->second : matrix.param});
   }
 }
 
@@ -170,7 +195,7 @@ Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptio
 }
 
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
-                         const IsTrainable& learns) {
+                         const IsTrainable& learns, const TextSteps& steps) {
   const auto for_each_learning = [&](auto&& visit) {
     for_each_param(model->config(), model->params(), [&](const Param& param, const std::string& name, const Shape&) {
       if (!is_constant(model->config(), name) && (!learns || learns(name))) visit(param, name);
@@ -180,10 +205,11 @@ Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype,
     if (!is_quantized(param.view.dtype)) return;
     throw Unsupported(name, "expected weights of f32, f16 or bf16 to train on, got {}", name_of(param.view.dtype));
   });
-  Trainable trainable(model, dtype, learns);
+  Trainable trainable(model, dtype, learns, steps);
   auto target = trainable.params().begin();
   for_each_learning(
       [&](const Param& param, const std::string&) { copy_dense(param.view, (target++)->value, pool, k); });
+  for_each_step_param(steps, [&](const Param& param) { copy_dense(param.view, (target++)->value, pool, k); });
   trainable.round_weights(pool, k);
   return trainable;
 }
@@ -256,7 +282,12 @@ void save_model(const Trainable& trainable, const ModelFiles& files, const std::
   };
   if (trainable.adapter() != nullptr) {
     write_template();
-    return write_peft_adapter(folder, *trainable.adapter(), *trainable.base(), files.adapter);
+    PeftOptions options = files.adapter;
+    options.saved = &trainable.adapter()->saved;
+    write_peft_adapter(folder, *trainable.adapter(), *trainable.base(), options);
+    if (options.saved->empty()) return;
+    // PEFT does not read it; it says what the head is of.
+    return write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());
   }
   const Model& model = trainable.model();
   write_hugging_face_tensors((to / "model.safetensors").string(), files.family, model.config(), trainable.dtype(),
@@ -267,6 +298,7 @@ void save_model(const Trainable& trainable, const ModelFiles& files, const std::
     fs::create_directories((to / name).parent_path());
     write_file((to / name).string(), text);
   }
+  write_step_weights(folder, files.sentences, trainable.steps(), hold);
   write_config_json((to / "config.json").string(), files.family, files.config, trainable.dtype());
 }
 

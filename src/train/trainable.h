@@ -22,6 +22,7 @@
 #include "checkpoint/hugging_face/writer.h"
 #include "model/initialize.h"
 #include "model/model.h"
+#include "model/text_steps.h"
 #include "parallel/thread_pool.h"
 #include "tensor/param.h"
 #include "train/sentence_files.h"
@@ -50,11 +51,14 @@ class Trainable {
   /// All parameters learn and are zero. `dtype`: f32, or bf16, which adds float32 masters. Throws as validate() does;
   /// OutOfCapacity if memory is exhausted; InternalError for another type.
   Trainable(const ModelConfig& config, DType dtype);
-  /// The parameters of `base` that learn are zero, of type `dtype`; the others are shared with `base`, as they are.
-  Trainable(std::shared_ptr<const Model> base, DType dtype, const IsTrainable& learns);
+  /// The parameters of `base` that learn are zero, of type `dtype`; the others are shared with `base`, as they are. All
+  /// parameters of `steps` learn, which are after the model's, and zero.
+  Trainable(std::shared_ptr<const Model> base, DType dtype, const IsTrainable& learns, TextSteps steps = {});
+  Trainable(const ModelConfig& config, DType dtype, TextSteps steps);
 
-  /// The matrices of an adapter learn; the base is shared as it is, in any type.
-  Trainable(Checkpoint base, WritableAdapter adapter);
+  /// The matrices of an adapter learn, and what it has in place of the base's head for labels; the base is shared as it
+  /// is, in any type, and so are `steps`.
+  Trainable(Checkpoint base, WritableAdapter adapter, TextSteps steps = {});
 
   /// The adapter that learns, and its base; null if the model's own parameters learn.
   const LoadedAdapter* adapter() const { return adapter_.get(); }
@@ -67,7 +71,9 @@ class Trainable {
   /// The model sees every change of the parameters. No pass may run while they change.
   const Model& model() const { return *model_; }
   std::shared_ptr<const Model> shared_model() const { return model_; }
-  /// The parameters that learn, in the order of for_each_param.
+  /// What makes vectors of texts of the model's rows, in training as in `encode`.
+  const TextSteps& steps() const { return steps_; }
+  /// The parameters that learn, in the order of for_each_param, then those of the steps.
   std::span<const TrainParam> params() const { return params_; }
   /// Vectors that no gradient changes (is_constant), in float32 and memory of their own. Empty for an adapter.
   std::span<const TrainParam> buffers() const { return buffers_; }
@@ -80,8 +86,8 @@ class Trainable {
   void round_weights(ThreadPool& pool, const Kernels& k) const;
 
  private:
-  Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base,
-            const IsTrainable& learns);
+  Trainable(const ModelConfig& config, DType dtype, const std::shared_ptr<const Model>& base, const IsTrainable& learns,
+            TextSteps steps);
 
   DType dtype_;
   std::vector<TrainParam> params_, buffers_;
@@ -91,6 +97,7 @@ class Trainable {
   Checkpoint base_{};
   std::shared_ptr<const LoadedAdapter> adapter_;
   std::vector<AppliedAdapter> applied_;
+  TextSteps steps_{};
 };
 
 /// Receives the number of parameters that have their values: 0 first, then 1, …
@@ -99,10 +106,10 @@ using Filled = std::function<void(const Trainable& trainable, std::size_t n)>;
 /// Random parameters: the same elements as `init` writes for that seed.
 Trainable draw_trainable(const ModelConfig& config, DType dtype, const InitOptions& options, std::uint64_t seed,
                          ThreadPool& pool, const Kernels& k, const Filled& filled = {});
-/// The parameters of a loaded model: copies of those that learn; the others are shared with it. Throws Unsupported if a
-/// parameter that learns is quantized, and names the first.
+/// The parameters of a loaded model, and of steps: copies of those that learn; the others are shared with it. Throws
+/// Unsupported if a parameter that learns is quantized, and names the first.
 Trainable copy_trainable(const std::shared_ptr<const Model>& model, DType dtype, ThreadPool& pool, const Kernels& k,
-                         const IsTrainable& learns = {});
+                         const IsTrainable& learns = {}, const TextSteps& steps = {});
 
 /// Parameters for `config`: copies of those that `model` has, by their names and shapes; the others, those of a new
 /// head, are drawn as `options` says. `source` returns the name of the parameter of `model` to copy. Throws as
@@ -120,10 +127,6 @@ struct ModelFiles {
   std::string chat_template{};  ///< Replaces that of the tokenizer's files; "": none does.
   FolderFiles sentences{};      ///< Of sentence-transformers.
 };
-
-/// Called before an element of the state is read, if not all of it is in this process
-/// (train/distributed/divided_state.h).
-using Hold = std::function<void(const void* element)>;
 
 /// The values of a model's parameters, as write_hugging_face_tensors() takes them. Throws Unsupported for quantized
 /// ones.

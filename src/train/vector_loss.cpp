@@ -165,6 +165,23 @@ double cosine_similarity(std::span<const Example> examples, double count, Vector
   return loss;
 }
 
+/// The margins of an anchor's product with its positive over those with its negatives.
+double margin_mse(std::span<const Example> examples, double count, Vectors& vectors) {
+  double loss = 0;
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const std::int64_t anchor = first_of(examples, i);
+    const double positive = vectors.product(anchor, anchor + 1);
+    for (std::size_t k = 0; k < examples[i].labels.size(); ++k) {
+      const std::int64_t negative = anchor + 2 + static_cast<std::int64_t>(k);
+      const double error = positive - vectors.product(anchor, negative) - examples[i].labels[k];
+      loss += error * error / count;
+      vectors.add_product(anchor, anchor + 1, 2 * error / count);
+      vectors.add_product(anchor, negative, -2 * error / count);
+    }
+  }
+  return loss;
+}
+
 double loss_of(const TextObjective& o, std::span<const Example> examples, double count, Vectors& vectors) {
   switch (o.loss) {
     case TextLoss::multiple_negatives:
@@ -173,6 +190,8 @@ double loss_of(const TextObjective& o, std::span<const Example> examples, double
       return cosent(o, examples, vectors);
     case TextLoss::cosine_similarity:
       return cosine_similarity(examples, count, vectors);
+    case TextLoss::margin_mse:
+      return margin_mse(examples, count, vectors);
     default:
       throw InternalError("vector_loss", "expected the loss of vectors");
   }
@@ -197,7 +216,8 @@ TextLossResult vector_loss(const TextObjective& objective, std::span<const Examp
   if (examples.empty()) return result;
   const auto add_loss = [&](std::size_t n, double weight) {
     // The other losses of vectors of words compare cosines, too.
-    Vectors vectors(outputs, w, n, objective.flops && objective.loss == TextLoss::multiple_negatives);
+    const bool is_exact = objective.flops && objective.loss == TextLoss::multiple_negatives;
+    Vectors vectors(outputs, w, n, is_exact || objective.loss == TextLoss::margin_mse);
     result.loss += weight * loss_of(objective, examples, count, vectors);
     vectors.add_gradients(weight, result.gradients);
   };

@@ -270,7 +270,7 @@ TEST(GgufEncoders, AStepOfTheFolderHasAKey) {
   ThreadPool pool(1);
   write_gguf(folder / "a.gguf", checkpoint, DType::f32, gguf_sentences(folder / "model", checkpoint).keys, pool);
   const SentenceConfig config = read_sentence_config(folder / "a.gguf", nullptr, 50);
-  EXPECT_EQ(config.pooling, "cls");
+  EXPECT_EQ(config.plain_mode(), PoolStep::Mode::cls);
   EXPECT_FALSE(config.normalize);
   EXPECT_EQ(config.max_tokens, 17);
   EXPECT_EQ(config.prompt, "q: ");

@@ -38,12 +38,14 @@ TEST(Encode, PoolsTheRowsOfTheStack) {
   const Ids ids = {5, 9, 12, 7};
   const Value rows = rows_of(*bert.model, ids, "blocks.2.hook_normalized_resid_post");
   const auto d = static_cast<std::size_t>(bert.model->config().d_model);
-  const auto vector = [&](Pooling pooling) {
-    return vectors_of(*bert.model, {ids}, {.pooling = pooling, .normalize = false})[0];
+  const auto vector = [&](std::optional<PoolStep::Mode> mode) {
+    return vectors_of(*bert.model, {ids}, {.mode = mode, .normalize = false})[0];
   };
-  EXPECT_TRUE(same_bits(vector(Pooling::cls), {rows.data.begin(), rows.data.begin() + static_cast<std::ptrdiff_t>(d)}));
-  EXPECT_TRUE(same_bits(vector(Pooling::last), {rows.data.end() - static_cast<std::ptrdiff_t>(d), rows.data.end()}));
-  const std::vector<float> mean = vector(Pooling::mean), max = vector(Pooling::max);
+  EXPECT_TRUE(
+      same_bits(vector(PoolStep::Mode::cls), {rows.data.begin(), rows.data.begin() + static_cast<std::ptrdiff_t>(d)}));
+  EXPECT_TRUE(
+      same_bits(vector(PoolStep::Mode::last), {rows.data.end() - static_cast<std::ptrdiff_t>(d), rows.data.end()}));
+  const std::vector<float> mean = vector(PoolStep::Mode::mean), max = vector(PoolStep::Mode::max);
   for (std::size_t i = 0; i < d; ++i) {
     double sum = 0;
     float most = rows.data[i];
@@ -55,7 +57,7 @@ TEST(Encode, PoolsTheRowsOfTheStack) {
     EXPECT_EQ(max[i], most);
   }
   const Value pooled = rows_of(*bert.model, ids, "pooler.hook_pooler_out");
-  EXPECT_TRUE(same_bits(vector(Pooling::pooler), pooled.data));
+  EXPECT_TRUE(same_bits(vector(std::nullopt), pooled.data));
   double squares = 0;
   const std::vector<float> unit = vectors_of(*bert.model, {ids}, {})[0];
   for (const float x : unit) squares += static_cast<double>(x) * static_cast<double>(x);
@@ -81,7 +83,7 @@ TEST(Encode, RefusesWhatHasNoVector) {
   EXPECT_THROW(vectors_of(*bert.model, {{}}, {}), BadInput);
   EXPECT_THROW(vectors_of(*bert.model, {{1 << 20}}, {}), BadInput);
   EXPECT_THROW(vectors_of(*bert.model, {Ids(500, 5)}, {}), BadInput);
-  EXPECT_THROW(vectors_of(*bert.model, {{5}}, {.pooling = Pooling::pooler}), Unsupported);
+  EXPECT_THROW(vectors_of(*bert.model, {{5}}, {.mode = std::nullopt}), Unsupported);
 }
 
 /// Padding that no token attends to changes no bit of the others.

@@ -343,17 +343,19 @@ TEST_F(Scheduling, VectorsAreComputedInRounds) {
   std::vector<std::vector<std::int32_t>> texts;
   for (std::uint64_t i = 0; i < 9; ++i)
     texts.push_back(some_ids(*checkpoint_.model, 1 + 3 * static_cast<std::int64_t>(i), i));
-  for (const char* pooling : {"mean", "cls", "max", "last"}) {
+  for (std::size_t i = 0; i < words(PoolStep::Mode()).size(); ++i) {
+    const auto mode = static_cast<PoolStep::Mode>(i);
+    const std::string pooling(words(mode)[i]);
     ServedModel model;
-    model.sentences.pooling = pooling;
-    model.sentences.normalize = pooling != std::string("max");
+    model.sentences.steps.steps = {PoolStep{{mode}}};
+    model.sentences.normalize = mode != PoolStep::Mode::max;
     EmbeddingSequences sequences(model, {.ids = texts}, {});
     const auto encoded = job(std::move(sequences.requests));
     scheduler_->submit(encoded);
     results(*encoded);
     const std::vector<std::vector<float>> vectors = sequences.vectors();
     ThreadPool pool(1);
-    const EncodeOptions options{.pooling = pooling_named(pooling), .normalize = model.sentences.normalize};
+    const EncodeOptions options{.mode = mode, .normalize = model.sentences.normalize};
     encode({checkpoint_.model.get(), &pool, &default_kernels()}, texts, options,
            [&](std::size_t i, std::span<const float> v) {
              EXPECT_EQ(vectors[i], std::vector<float>(v.begin(), v.end())) << pooling << " " << i;

@@ -11,6 +11,9 @@
 #include "base/temp_folder.h"
 #include "checkpoint/load.h"
 #include "checkpoint/param_rows.h"
+#include "checkpoint/safetensors.h"
+#include "generate/open_model.h"
+#include "support/backward.h"
 #include "support/data.h"
 #include "support/local_ranks.h"
 #include "support/training.h"
@@ -91,6 +94,15 @@ std::vector<TextCase> text_cases() {
       {"ranking", "masked/bert", "embed", pair, "symmetric = true\nmatryoshka_dims = [24, 8]\n"},
       {"cosent", "masked/bert", "embed", scored, "name = 'CoSENT'\n"},
       {"cosine", "masked/roberta", "embed", scored, "name = 'CosineSimilarityLoss'\n"},
+      {"dense", "masked/bert", "embed",
+       [](auto draw) {
+         return Json{{"query", text(draw)},
+                     {"positive", text(draw)},
+                     {"negative", text(draw)},
+                     {"negative_1", text(draw)},
+                     {"label", {0.25 * draw(5), 0.5 * draw(3)}}};
+       },
+       "name = 'MarginMSE'\n"},
       {"words", "masked/bert", "embed", pair, "document_regularizer_weight = 0.1\nquery_regularizer_weight = 0.1\n"},
   };
 }
@@ -105,6 +117,29 @@ void write_splade(const std::string& folder) {
   std::ofstream(folder + "/1_SpladePooling/config.json") << R"({"pooling_strategy":"max"})";
 }
 
+/// Joins poolings of the rows, maps them, and normalizes the result.
+void write_dense(const std::string& folder) {
+  std::ofstream(folder + "/modules.json")
+      << R"([{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},)"
+         R"({"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"},)"
+         R"({"idx":2,"name":"2","path":"2_Dense","type":"sentence_transformers.models.Dense"},)"
+         R"({"idx":3,"name":"3","path":"3_Normalize","type":"sentence_transformers.models.Normalize"}])";
+  for (const char* const name : {"1_Pooling", "2_Dense"}) fs::create_directories(folder + "/" + name);
+  const auto d = Json::parse(bytes_of(folder + "/config.json"))["hidden_size"].get<std::int64_t>();
+  const Json pooling = {{"embedding_dimension", d}, {"pooling_mode", {"cls", "weightedmean", "max"}}};
+  const Json dense = {{"in_features", 3 * d}, {"out_features", 11}, {"bias", true}};
+  std::ofstream(folder + "/1_Pooling/config.json") << pooling;
+  std::ofstream(folder + "/2_Dense/config.json") << dense;
+  std::vector<float> weights(static_cast<std::size_t>(33 * d)), bias(11, 0.1f);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.3f * std::sin(static_cast<float>(i * i));
+  SafetensorsWriter writer(folder + "/2_Dense/model.safetensors", 1000);
+  writer.begin("linear.weight", DType::f32, {11, 3 * d});
+  writer.append(std::as_bytes(std::span(weights)));
+  writer.begin("linear.bias", DType::f32, {11});
+  writer.append(std::as_bytes(std::span(bias)));
+  writer.commit();
+}
+
 class TextTraining : public testing::Test {
  protected:
   /// Copies the model and writes 21 examples.
@@ -116,6 +151,7 @@ class TextTraining : public testing::Test {
     }
     std::ofstream(model + "/tokenizer.json") << words_tokenizer();
     if (c.name == "words") write_splade(model);
+    if (c.name == "dense") write_dense(model);
     std::uint32_t state = 3;
     const auto draw = [&](int below) {
       state = state * 1664525U + 1013904223U;
@@ -144,7 +180,8 @@ class TextTraining : public testing::Test {
   }
   void expect_same(const std::string& a, const std::string& b) const {
     EXPECT_EQ(metrics_of(folder_ / a), metrics_of(folder_ / b));
-    for (const char* const file : {"model.safetensors", "trainer_state.safetensors"}) {
+    for (const char* const file : {"model.safetensors", "trainer_state.safetensors", "2_Dense/model.safetensors"}) {
+      if (!fs::exists(folder_ / (a + "/last/" + file))) continue;
       EXPECT_TRUE(bytes_of(folder_ / (a + "/last/" + file)) == bytes_of(folder_ / (b + "/last/" + file))) << b << file;
     }
   }
@@ -266,6 +303,27 @@ TEST_F(TextTraining, RanksComputeTheBitsOfOne) {
   }
 }
 
+/// The map after the model learns with it, and is written where the folder has it.
+TEST_F(TextTraining, StepsAfterTheModelLearn) {
+  const std::vector<TextCase> cases = text_cases();
+  const auto dense = std::find_if(cases.begin(), cases.end(), [](const TextCase& c) { return c.name == "dense"; });
+  prepare(*dense);
+  run(config(*dense, "steps", 3, 2));
+  for (const char* const file : {"modules.json", "1_Pooling/config.json", "2_Dense/config.json"}) {
+    EXPECT_EQ(bytes_of(folder_ / ("steps/last/" + std::string(file))),
+              bytes_of(folder_ / ("dense/" + std::string(file))));
+  }
+  const auto tensors_in = [&](const std::string& name) {
+    return tensors_of(folder_ / (name + "/2_Dense/model.safetensors"));
+  };
+  const Values before = tensors_in("dense"), after = tensors_in("steps/last");
+  ASSERT_EQ(after.size(), 2U);
+  for (const auto& [name, value] : before) {
+    EXPECT_EQ(after.at(name).shape, value.shape);
+    EXPECT_NE(after.at(name).data, value.data) << name;
+  }
+}
+
 TEST_F(TextTraining, AnAdapterLearns) {
   const TextCase c = text_cases()[0];
   prepare(c);
@@ -273,6 +331,42 @@ TEST_F(TextTraining, AnAdapterLearns) {
   const std::vector<double> losses = losses_of(folder_ / "lora");
   EXPECT_LT(losses.back(), losses.front());
   EXPECT_TRUE(fs::exists(folder_ / "lora/last/adapter_model.safetensors"));
+}
+
+/// A new head learns with an adapter, and is written with it (modules_to_save).
+TEST_F(TextTraining, ANewHeadLearnsWithAnAdapter) {
+  for (const TextCase& c : {text_cases()[1], text_cases()[2]}) {
+    SCOPED_TRACE(c.name);
+    prepare(c);
+    const std::string lora = "[lora]\nrank = 4\ndropout = 0.1\n", name = c.name + "-lora";
+    run(config(c, name, 20, 4) + lora);
+    const std::vector<double> losses = losses_of(folder_ / name);
+    EXPECT_LT(losses.back(), 0.8 * losses.front());
+    run(config(c, c.name + "-stopped", 18, 4) + lora, false, 1);
+    run(config(c, c.name + "-stopped", 20, 4) + lora, true);
+    run_local_ranks(2, [&](Ranks& ranks) { run(config(c, c.name + "-two", 20, 4) + lora, false, 1, &ranks); });
+    for (const char* const file : {"adapter_model.safetensors", "adapter_config.json", "trainer_state.safetensors"}) {
+      const std::string own = bytes_of(folder_ / (name + "/last/" + file));
+      EXPECT_TRUE(own == bytes_of(folder_ / (c.name + "-stopped/last/" + file))) << file;
+      if (file != std::string("trainer_state.safetensors")) {
+        EXPECT_TRUE(own == bytes_of(folder_ / (c.name + "-two/last/" + file))) << file;
+      }
+    }
+    ThreadPool pool(1);
+    OpenedModel opened{load_checkpoint(folder_ / c.name)};
+    opened.add(OpenAdapter{folder_ / (name + "/last")}, pool);
+    const ModelConfig& model = opened.checkpoint.model->config();
+    ASSERT_TRUE(model.task);
+    EXPECT_EQ(model.task->labels,
+              c.name == "several" ? std::vector<std::string>({"a", "b"}) : std::vector<std::string>({"x"}));
+    const Json written = Json::parse(bytes_of(folder_ / (name + "/last/adapter_config.json")));
+    EXPECT_EQ(written["task_type"], "SEQ_CLS");
+    EXPECT_EQ(written["modules_to_save"],
+              c.name == "several" ? Json({"bert.pooler.dense", "classifier"}) : Json({"classifier", "pre_classifier"}));
+  }
+  const TextCase several = text_cases()[1];
+  EXPECT_THAT([&] { run(config(several, "pooler", 1, 1) + "[lora]\ntargets = ['q', 'pooler.dense']\n"); },
+              testing::ThrowsMessage<BadInput>(HasSubstr("lora.targets")));
 }
 
 TEST_F(TextTraining, ANewHeadIsNamedInTheConfig) {

@@ -127,6 +127,21 @@ class Block {
   std::int64_t used_ = 0;
 };
 
+/// Adds a copy of a parameter of the head for labels.
+void save_copy(WritableAdapter& to, const Param& param) {
+  const auto memory = std::make_shared<ZeroMemory>(param.shape.count() * static_cast<std::int64_t>(sizeof(float)),
+                                                   "the head for labels");
+  const MatrixView& view = param.view;
+  for (std::int64_t row = 0; row < view.rows; ++row) {
+    read_row(view, row, {memory->floats() + row * view.cols, static_cast<std::size_t>(view.cols)});
+  }
+  to.adapter->storage.push_back(memory);
+  Param copy = param;
+  copy.view = view_of(memory->floats(), view.rows, view.cols, view.cols);
+  const auto at = to.adapter->saved.emplace(param.name, std::move(copy)).first;
+  to.matrices.push_back({&at->second, memory->floats()});
+}
+
 /// Lists the matrices of an adapter whose values are in memory of its own.
 std::vector<AdapterMatrix> matrices_of(const Adapter& adapter, const std::map<const Param*, float*>& values) {
   std::vector<AdapterMatrix> list;
@@ -247,7 +262,18 @@ WritableAdapter writable_copy(const LoadedAdapter& from) {
     values[&at->second.b] = to;
   }
   result.matrices = matrices_of(adapter, values);
+  for (const auto& [name, param] : from.saved) save_copy(result, param);
   return result;
+}
+
+void add_head(WritableAdapter& adapter, const Model& base, const std::string& prefix) {
+  for (const auto& [name, low] : adapter.adapter->maps) {
+    if (!name.starts_with("head.")) continue;
+    throw BadInput(prefix + "targets", "{} is a part of the new head, all of which is trained", name);
+  }
+  for_each_param(base.config(), base.params(), [&](const Param& param, const std::string& name, const Shape&) {
+    if (name.starts_with("head.") && !adapter.adapter->saved.contains(name)) save_copy(adapter, param);
+  });
 }
 
 }  // namespace vitrine

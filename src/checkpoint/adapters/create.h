@@ -34,7 +34,7 @@ struct AdapterMatrix {
 /// An adapter in memory of its own.
 struct WritableAdapter {
   std::shared_ptr<LoadedAdapter> adapter;
-  std::vector<AdapterMatrix> matrices;  ///< In the order of for_each_matrix.
+  std::vector<AdapterMatrix> matrices;  ///< In the order of for_each_matrix, then those of `saved`.
 };
 
 /// Elements of A are uniform between ±1 / √in, as in peft (kaiming_uniform with a = √5); each is a function of the
@@ -48,7 +48,11 @@ WritableAdapter new_adapter(const Checkpoint& base, const NewAdapter& options, s
 void check_options(const LoadedAdapter& adapter, const Checkpoint& base, const NewAdapter& options,
                    std::span<const std::string> names, const std::string& prefix);
 
-/// A copy of an adapter in float32. Throws Unsupported for DoRA.
+/// A copy of an adapter in float32, with what it has in place of the base's head for labels. Throws Unsupported for
+/// DoRA.
 WritableAdapter writable_copy(const LoadedAdapter& adapter);
+/// Adds copies of the parameters of the base's head for labels, unless the adapter has its own: it then replaces all of
+/// them (modules_to_save). Throws BadInput, naming the option after `prefix`, if a target is a part of the head.
+void add_head(WritableAdapter& adapter, const Model& base, const std::string& prefix);
 
 }  // namespace vitrine

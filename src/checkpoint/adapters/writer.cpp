@@ -311,7 +311,10 @@ void add_saved(const std::map<std::string, Param>& saved, const Checkpoint& base
     const std::vector<std::int64_t> shape =
         is_vector ? std::vector{param.shape[0]} : std::vector{param.shape[0], param.shape[1]};
     tensors.push_back({"base_model.model." + name, shape, elements_of(param)});
-    modules.insert(name.substr(0, name.rfind('.')));
+    // A head of several layers is one module next to the stack: classifier of classifier.dense.
+    const std::string_view stack = base.table->prefixes.front();
+    const bool is_in_stack = !stack.empty() && name.starts_with(stack);
+    modules.insert(name.substr(0, is_in_stack ? name.rfind('.') : name.find('.')));
   }
   config["modules_to_save"] = modules;
   if (base.model->config().task) config["task_type"] = task_with_head(*base.model->config().task);

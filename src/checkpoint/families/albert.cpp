@@ -24,7 +24,10 @@ ModelConfig read_albert(ConfigReader& c) {
     throw BadCheckpoint(c.where(), "num_hidden_groups: expected at most {}, got {}", n_layers, n_groups);
   }
   std::int64_t first = 0;  // of the group
-  const auto group_of = [&](std::int64_t layer) { return layer * n_groups / n_layers; };
+  const double per_group = static_cast<double>(n_layers) / static_cast<double>(n_groups);
+  const auto group_of = [&](std::int64_t layer) {  // rounded as the reference does it
+    return static_cast<std::int64_t>(static_cast<double>(layer) / per_group);
+  };
   for (std::int64_t layer = 1; layer < n_layers; ++layer) {
     if (group_of(layer) != group_of(first)) first = layer;
     if (layer != first) model.blocks[static_cast<std::size_t>(layer)].same_as = first;

@@ -28,33 +28,11 @@ ModelType model_type_named(const std::string& name, const std::string& path) {
   throw Unsupported(path, "model_type {} is not supported ({} are)", name, fmt::join(kNames, ", "));
 }
 
-/// The name of a pooling that EncodeOptions has; "" for the others.
-std::string plain_name(PoolStep::Mode mode) {
-  switch (mode) {
-    case PoolStep::Mode::cls:
-      return "cls";
-    case PoolStep::Mode::max:
-      return "max";
-    case PoolStep::Mode::mean:
-      return "mean";
-    case PoolStep::Mode::last:
-      return "last";
-    default:
-      return "";
-  }
-}
-
-/// Sets what steps say in the words of SentenceConfig::pooling and normalize.
+/// Sets what the steps say of the length of a vector.
 void summarize(SentenceConfig& config) {
   const std::vector<TextStep>& steps = config.steps.steps;
   const auto* const normalize = steps.empty() ? nullptr : std::get_if<NormalizeStep>(&steps.back());
   config.normalize = normalize != nullptr && normalize->to == config.steps.result;
-  config.pooling = "";
-  const auto* const pool = steps.empty() ? nullptr : std::get_if<PoolStep>(&steps.front());
-  const bool is_plain = pool != nullptr && pool->modes.size() == 1 && steps.size() == (config.normalize ? 2U : 1U) &&
-                        config.steps.source == TextSteps::Source::rows && pool->includes_prompt && !config.dimensions &&
-                        !config.reading.is_table;
-  if (is_plain) config.pooling = plain_name(pool->modes.front());
 }
 
 /// Whether any step makes a value.

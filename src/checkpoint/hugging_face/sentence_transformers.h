@@ -26,8 +26,6 @@ enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan, max_si
 enum class TextRole : std::uint8_t { any, query, document };
 
 struct SentenceConfig {
-  /// "mean", "cls", "max" or "last"; "": the steps say more than this and `normalize`.
-  std::string pooling = "mean";
   bool normalize = true;     ///< The last step divides by the length.
   bool has_modules = false;  ///< The folder has a modules.json.
   bool gives_types = true;   ///< The tokenizer's class gives models the types of a pair's tokens.
@@ -57,6 +55,10 @@ struct SentenceConfig {
   std::int64_t most_tokens() const;
   /// Whether texts have a vector each, one for each token, or scores.
   TextValue result() const { return steps.result; }
+  /// The mode, if the vectors are rows pooled by one, all of whose elements are left.
+  std::optional<PoolStep::Mode> plain_mode() const {
+    return dimensions || reading.is_table ? std::nullopt : only_mode(steps);
+  }
   /// Whether the vectors are weights of the words of the vocabulary.
   bool is_sparse() const { return steps.source == TextSteps::Source::word_logits; }
 };

@@ -133,7 +133,9 @@ Start shared_start(Ranks& ranks, Shard shard, const TrainConfig& c, const std::s
     if (shapes_of(model) != shapes) {
       throw Unsupported(checkpoint, "its tensors decide a part of the model: it trains on one rank only");
     }
-    start.emplace(Start{Trainable(model, c.train.dtype),
+    TextSteps steps;
+    if (makes_vectors(c)) steps = steps_of_vectors(c.model.checkpoint);
+    start.emplace(Start{Trainable(model, c.train.dtype, std::move(steps)),
                         {family_of(source.config, source.where), source.config, c.data.tokenizer}});
   });
   return std::move(*start);
