@@ -121,6 +121,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
     model.defaults.constraints->limit(static_cast<std::size_t>(o.constraint_memory_mib) << 20);
   }
   model.chat_stop_ids = model.defaults.stop_ids;
+  model.pad_id = session.checkpoint.pad_id;
   if (chat != nullptr) {
     if (const auto id = chat->end_of_answer()) model.chat_stop_ids.push_back(*id);
   }

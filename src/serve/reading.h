@@ -94,6 +94,7 @@ class TextCollector {
   std::optional<PairPrompt> chat_;  // of a model that reads pairs in a chat template
   TextsToRead texts_;
   std::vector<std::optional<Source>> sources_;  // of each text; none: it is ids
+  bool has_places_ = true;                      // of the words of its texts
 };
 
 /// Makes the outputs of the model's head of each text.
