@@ -146,7 +146,7 @@ EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const TextsToRe
     GenerateRequest& sequence = requests.emplace_back();
     sequence.prompt = text;
     sequence.max_tokens = 0;
-    sequence.modifiers = texts.modifiers;
+    sequence.modifiers = texts.modifiers.list;
     sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) { pooler->add(rows); };
   }
 }

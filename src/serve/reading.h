@@ -21,7 +21,7 @@ namespace vitrine {
 /// What a request chooses: the model, what changes it, and the values that it reads.
 struct ReadChoice {
   std::string model;  ///< As the client named it.
-  std::optional<ModifierList> modifiers{};
+  ChosenModifiers modifiers{};
   std::optional<SiteFields> sites{};
   std::optional<AttributeFields> attribute{};
 };
