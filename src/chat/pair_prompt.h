@@ -12,6 +12,7 @@
 
 #include "base/ordered_json.h"
 #include "template/chat_template.h"
+#include "tokenizer/placed.h"
 #include "tokenizer/read/chat_templates.h"
 #include "tokenizer/tokenizer.h"
 
@@ -29,6 +30,11 @@ class PairPrompt {
   /// those that end every text. `prompt` may be empty. Throws TemplateError.
   PairEncoding encode(const std::string& prompt, const std::string& query, const std::string& document,
                       std::optional<std::int64_t> most) const;
+  /// The same ids with their places in the query (text 0) and the document (text 1); those of the template and of the
+  /// prompt are of no text (−1). Throws Unsupported if the template changes a text, if a text spells a special token,
+  /// and if the tokenizer does not know places.
+  PlacedTexts encode_placed(const std::string& prompt, const std::string& query, const std::string& document,
+                            std::optional<std::int64_t> most) const;
 
  private:
   RenderedTemplate render(const std::string& prompt, const std::string& query, const std::string& document) const;

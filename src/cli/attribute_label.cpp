@@ -25,7 +25,7 @@ std::string document_of(const AttributeArguments& o) {
   return documents[static_cast<std::size_t>(*o.document)];
 }
 
-void show_parts(const AttributeArguments& o, const LabelText& text, const std::string& label,
+void show_parts(const AttributeArguments& o, const LabelText& text, const NamedLabel& label,
                 const LabelAttribution& found) {
   if (o.json) return print_json(parts_json(text, label, found));
   Table table({{"term"}, {"value", Table::Align::right}});
@@ -38,10 +38,9 @@ void show_parts(const AttributeArguments& o, const LabelText& text, const std::s
   print(table.text());
 }
 
-void show_words(const AttributeArguments& o, const Session& session, const LabelText& text, const std::string& label,
+void show_words(const AttributeArguments& o, const Session& session, const LabelText& text, const NamedLabel& label,
                 const PathOptions& path, const TokenAttribution& found) {
-  const std::vector<LabelWord> words =
-      label_words(text, found.tokens, [&](std::int32_t id) { return session.label(id); });
+  const std::vector<LabelWord> words = label_words(text, found.tokens, session.tokenizer.get());
   if (o.json) return print_json(words_json(text, label, path, found, words));
   const double sum = std::accumulate(found.tokens.begin(), found.tokens.end(), 0.0);
   const double difference = found.output - found.baseline;
@@ -69,25 +68,26 @@ void run_attribute_label(const AttributeArguments& o) {
   if (o.document) own.pair = document_of(o);
   read_text_once(own);
   const Session session = open_full_session(own);
-  const auto& head = session.checkpoint.model->config().task;
-  if (!head) throw Unsupported("attribute", "the model has no labels: it is no classifier");
-  if (o.document) rank_function(session.checkpoint.model->config(), {});  // one label
-  LabelChoice choice;
-  choice.position = o.position;
-  const std::string label = o.label.value_or(head->labels.front());
-  choice.label = label_number(*head, label, "--class");
-  if (o.against) choice.against = label_number(*head, *o.against, "--against");
-  const LabelText text = label_text(own, session, own.pair);
+  const ModelConfig& model = session.checkpoint.model->config();
+  TextInputOptions as_text;
+  static_cast<Options&>(as_text) = own;
+  TextInputs inputs(session, as_text);
+  if (o.document) rank_function(model, inputs.config());  // throws unless the model gives pairs one score
+  NamedLabel label =
+      named_label(model, inputs.config(), session.tokenizer.get(), {.label = o.label, .against = o.against});
+  label.choice.position = o.position;
+  const bool integrates = o.method == "ig";
+  const LabelText text = label_text(own, session, inputs, own.pair, integrates);
   const Tokens tokens(text.tokens.ids, text.tokens.types);
   const GenerateContext context = session.context(o);
-  if (o.method == "direct") {
-    return show_parts(o, text, label, attribute_label(context, tokens, choice, o.by != "component"));
+  if (!integrates) {
+    return show_parts(o, text, label, attribute_label(context, tokens, label.choice, o.by != "component"));
   }
   PathOptions path;
   path.baseline = baseline_of(o.baseline, session);
   path.steps = o.steps;
   path.keeps = text.kept();
-  show_words(o, session, text, label, path, integrate_gradients(context, tokens, choice, path));
+  show_words(o, session, text, label, path, integrate_gradients(context, tokens, label.choice, path));
 }
 
 }  // namespace vitrine::cli

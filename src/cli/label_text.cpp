@@ -1,14 +1,7 @@
 #include "cli/label_text.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "base/error.h"
-#include "checkpoint/hugging_face/sentence_transformers.h"
-#include "cli/output.h"
 #include "cli/token_word.h"
-#include "generate/text_windows.h"
 
 namespace vitrine::cli {
 
@@ -24,23 +17,16 @@ void read_text_once(Options& o) {
   if (!o.has_ids()) o.*text_argument(o) = read_text(o.*text_argument(o));
 }
 
-LabelText label_text(const Options& o, const Session& session, const std::optional<std::string>& pair) {
+LabelText label_text(const Options& o, const Session& session, TextInputs& inputs,
+                     const std::optional<std::string>& pair, bool with_words) {
   if (o.has_ids()) return label_text_of(session.ids, session.types);
-  LabelText result;
-  const ModelConfig& model = session.checkpoint.model->config();
-  const SentenceConfig folder =
-      read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);
-  if (pair && (folder.reading.is_chat || !folder.pair_template.empty())) {
-    throw Unsupported("attribute", "pairs in a chat template have no words to explain: give their tokens with --ids");
-  }
-  result.texts = {folder.prepared(o.*text_argument(o))};
-  std::optional<std::string> second;
-  if (pair) result.texts.push_back(*(second = folder.without_prompt(*pair)));
-  const WindowOptions most{folder.max_tokens, {}, o.no_special ? SpecialTokens::none : SpecialTokens::apply};
-  result.tokens = whole_text(*session.tokenizer, result.texts.front(), second, most);
-  if (result.tokens.is_cut) note(fmt::format("the text was cut to {} tokens", folder.max_tokens));
-  if (model.embedding.n_types == 0 || !folder.gives_types) result.tokens.types.clear();
-  return result;
+  const std::string& text = o.*text_argument(o);
+  inputs.add(text, pair);
+  inputs.report_cut();
+  if (!with_words) return label_text_of(inputs.ids(0), inputs.types(0));
+  LabelText placed = inputs.placed(text, pair);
+  if (placed.tokens.ids == inputs.ids(0)) return placed;
+  throw Unsupported("attribute", "the places of the text's words are not known: its tokens have none");
 }
 
 std::int32_t baseline_of(const std::optional<std::string>& given, const Session& session) {

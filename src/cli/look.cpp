@@ -157,7 +157,7 @@ LookLabel label_of(const LookCommand& o, const Session& session, const LabelText
   label.path.baseline = baseline_of({}, session);
   label.path.keeps = text.kept();
   if (o.label) {
-    label.choice.label = label_number(head, *o.label, "--class");
+    label.choice.label = label_number(head.labels, *o.label, "--class");
   } else {
     const std::vector<std::vector<std::int32_t>> ids = {text.tokens.ids}, types = {text.tokens.types};
     read_outputs(session.context(o), {ids, types}, 1, [&](std::size_t, const Tensor& all) {
@@ -193,7 +193,10 @@ void run_look(const LookCommand& given) {
   const Model& model = *session.checkpoint.model;
   std::optional<LabelText> text;
   if (model.config().task) {
-    text = label_text(o, session, o.pair);
+    TextInputOptions as_text;
+    static_cast<Options&>(as_text) = o;
+    TextInputs inputs(session, as_text);
+    text = label_text(o, session, inputs, o.pair, true);
     session.ids = text->tokens.ids;
   } else if (o.pair || o.label) {
     throw Unsupported("look", "--pair and --class are of a model with labels");

@@ -56,6 +56,8 @@ Options without_named(const ServeOptions& o) {
 void open_modifiers(const ServeOptions& o, const Session& session, ServedModifiers& modifiers) {
   modifiers.of_all = session.applied;
   modifiers.base = &session.checkpoint;
+  modifiers.is_head_replaced = std::any_of(session.adapters.begin(), session.adapters.end(),
+                                           [](const auto& own) { return !own->saved.empty(); });
   std::error_code error;
   if (!o.adapter_folder.empty() && !std::filesystem::is_directory(o.adapter_folder, error)) {
     throw BadInput("--adapter-dir", "{} is no folder{}", o.adapter_folder, did_you_mean_file(o.adapter_folder));
@@ -64,7 +66,7 @@ void open_modifiers(const ServeOptions& o, const Session& session, ServedModifie
   for (const std::string& text : o.adapters) {
     const ModifierText own = parse_adapter_text(text);
     if (own.name.empty()) continue;
-    modifiers.named.add(own.name, {load_adapter(own.path, session.checkpoint, *session.pool), own.scale});
+    modifiers.named.add(own.name, modifiers.open(own.path, own.scale, *session.pool));
   }
   for (const std::string& text : o.controls) {
     const ModifierText own = parse_control_text(text);
@@ -121,6 +123,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
     model.defaults.constraints->limit(static_cast<std::size_t>(o.constraint_memory_mib) << 20);
   }
   model.chat_stop_ids = model.defaults.stop_ids;
+  model.pad_id = session.checkpoint.pad_id;
   if (chat != nullptr) {
     if (const auto id = chat->end_of_answer()) model.chat_stop_ids.push_back(*id);
   }

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/texts.h"
+#include "generate/text_windows.h"
 
 namespace vitrine::cli {
 namespace {
@@ -66,6 +67,21 @@ void TextInputs::add(const std::string& text, const std::optional<std::string>& 
   put(std::move(encoded.ids), tokenizer);
   const bool has_types = session_.checkpoint.model->config().embedding.n_types > 0;
   if (has_types && config_.gives_types && !chat_) types_.back() = std::move(encoded.types);
+}
+
+LabelText TextInputs::placed(const std::string& text, const std::optional<std::string>& pair) const {
+  if (pair && !config_.pair_template.empty()) {
+    throw Unsupported("text", "pairs in the template of a GGUF file have no words with places");
+  }
+  const std::int64_t most = config_.most_tokens();
+  if (pair && chat_) return {{text, *pair}, chat_->encode_placed(config_.prompt, text, *pair, most)};
+  LabelText result{{config_.prepared(text)}, {}};
+  std::optional<std::string> second;
+  if (pair) result.texts.push_back(*(second = config_.without_prompt(*pair)));
+  const WindowOptions options{most, {}, options_.no_special ? SpecialTokens::none : SpecialTokens::apply};
+  result.tokens = whole_text(*session_.tokenizer, result.texts.front(), second, options);
+  if (session_.checkpoint.model->config().embedding.n_types == 0 || !config_.gives_types) result.tokens.types.clear();
+  return result;
 }
 
 void TextInputs::put(std::vector<std::int32_t> ids, const Tokenizer* tokenizer) {

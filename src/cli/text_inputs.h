@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/texts.h"
 #include "generate/read_texts.h"
+#include "inspect/label_report.h"
 
 namespace vitrine::cli {
 
@@ -62,6 +63,9 @@ class TextInputs {
   std::size_t size() const { return ids_.size(); }
   TextIds texts() const { return {ids_, types_, marks_}; }
   const std::vector<std::int32_t>& ids(std::size_t i) const { return ids_[i]; }
+  const std::vector<std::int32_t>& types(std::size_t i) const { return types_[i]; }
+  /// A text or a pair as add() reads it, with its words' places. Throws Unsupported where these are not known.
+  LabelText placed(const std::string& text, const std::optional<std::string>& pair) const;
   /// Reports on stderr how many texts were cut, if any.
   void report_cut() const;
 

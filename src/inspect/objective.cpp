@@ -34,6 +34,18 @@ void backward_from_logits(const Model& model, Pass& pass, const Tokens& tokens, 
   model.forward_backward(pass, tokens);
 }
 
+void backward_from_terms(const Model& model, Pass& pass, const Tokens& tokens, std::vector<LogitTerm> terms) {
+  check_kv_types(pass);
+  Gradients of_no_params;
+  Tape tape(of_no_params);
+  LossRequest loss;
+  loss.logits = std::move(terms);
+  LossResult found;
+  pass.training = {&tape, &loss, &found};
+  pass.compute = Compute::f32;
+  model.forward_backward(pass, tokens);
+}
+
 void backward_from_objective(const Model& model, Pass& pass, const Tokens& tokens, const Objective& objective) {
   check_kv_types(pass);
   Gradients of_no_params;

@@ -31,6 +31,9 @@ void backward_from_objective(const Model& model, Pass& pass, const Tokens& token
 /// pass receive the gradients of a loss that is computed elsewhere. Throws as backward_from_objective() does.
 void backward_from_logits(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients);
 
+/// The same from the sum of terms. Throws BadInput for terms outside the pass or the vocabulary, too.
+void backward_from_terms(const Model& model, Pass& pass, const Tokens& tokens, std::vector<LogitTerm> terms);
+
 /// The same from the gradients of the outputs of a task head, `[n, labels]`. Throws Unsupported for a model without
 /// one.
 void backward_from_outputs(const Model& model, Pass& pass, const Tokens& tokens, std::span<const float> gradients,

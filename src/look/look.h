@@ -19,7 +19,7 @@
 #include "generate/context.h"
 #include "generate/sampler.h"
 #include "inspect/embedding.h"
-#include "inspect/label_attribution.h"
+#include "inspect/integrated_gradients.h"
 #include "inspect/recorder.h"
 #include "look/data.h"
 

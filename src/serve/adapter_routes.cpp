@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "base/nearest.h"
-#include "checkpoint/adapters/adapter.h"
 #include "checkpoint/adapters/modifier_text.h"
 #include "serve/modifier_fields.h"
 #include "serve/routes.h"
@@ -97,7 +96,7 @@ class LoadReply : public PendingReply {
     modifiers_.loader.run([&to = modifiers_, request = request_, loading = loading_, notify = notify_] {
       try {
         ThreadPool pool(1);
-        to.named.add(request.name, {vitrine::load_adapter(request.path, *to.base, pool), 1}, request.replaces);
+        to.named.add(request.name, to.open(request.path, 1, pool), request.replaces);
       } catch (...) {
         loading->error = std::current_exception();
       }

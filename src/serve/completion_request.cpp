@@ -154,8 +154,16 @@ void read_silence(RequestFields& fields, CompletionRequest& request) {
 
 void choose_model(const ServedModel& model, RequestFields& fields, CompletionRequest& request) {
   ChosenModel chosen = read_model(model, fields);
-  request.modifiers = chosen.modifiers(model);
+  request.modifiers = chosen.modifiers(model).list;  // a model that continues texts has no head for labels
   request.model = std::move(chosen.name);
+}
+
+/// The field `vitrine`.
+std::optional<SiteFields> read_own_wishes(const ServedModel& model, RequestFields& fields, CompletionRequest& request) {
+  ChosenModifiers modifiers{std::move(request.modifiers)};
+  std::optional<SiteFields> sites = read_wishes(model, fields, modifiers);
+  request.modifiers = std::move(modifiers.list);
+  return sites;
 }
 
 /// The number of tokens of a sequence that are fed. The last one that is generated is not.
@@ -371,7 +379,7 @@ CompletionRequest parse_completion(const ServedModel& model, std::string_view bo
     throw RequestError(kInvalid, "suffix", "expected neither echo nor truncate_prompt_tokens with it");
   }
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
-  const std::optional<SiteFields> sites = read_wishes(model, fields, request.modifiers);
+  const std::optional<SiteFields> sites = read_own_wishes(model, fields, request);
   fields.find("prompt");
   fields.finish();
   const SpecialTokens policy = adds_special ? SpecialTokens::apply : SpecialTokens::written;
@@ -418,7 +426,7 @@ CompletionRequest parse_chat(const ServedModel& model, std::string_view body, st
   }
   read_logprobs(model, fields, n_logprobs, request);
   const Truncation truncation = read_truncation(fields, longest_prompt(model, request, 0));
-  const std::optional<SiteFields> sites = read_wishes(model, fields, request.modifiers);
+  const std::optional<SiteFields> sites = read_own_wishes(model, fields, request);
   RequestedChat chat = read_chat(model, body, fields);
   const bool keeps_reasoning = read_reasoning_format(fields);
   const AnswerWishes wishes{chat.tools.rules, !chat.tools.shown.is_null(), keeps_reasoning};

@@ -147,7 +147,7 @@ EmbeddingSequences::EmbeddingSequences(const ServedModel& model, const TextsToRe
     GenerateRequest& sequence = requests.emplace_back();
     sequence.prompt = text;
     sequence.max_tokens = 0;
-    sequence.modifiers = texts.modifiers;
+    sequence.modifiers = texts.modifiers.list;
     sequence.receive_hidden = [pooler = poolers.back()](std::int64_t, const Tensor& rows) {
       for (std::int64_t t = 0; t < rows.rows(); ++t) pooler->add(rows.row_range(t, 1).values());
     };

@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t kMaxChosen = 256;
 constexpr double kMaxScale = std::numeric_limits<float>::max();
 
-ModifierList& begin_list(const ServedModel& model, std::optional<ModifierList>& modifiers) {
-  if (!modifiers) modifiers = model.modifiers != nullptr ? model.modifiers->of_all : ModifierList{};
-  return *modifiers;
+ModifierList& begin_list(const ServedModel& model, ChosenModifiers& modifiers) {
+  if (!modifiers.list) modifiers.list = model.modifiers != nullptr ? model.modifiers->of_all : ModifierList{};
+  return *modifiers.list;
 }
 
 /// Calls choose(fields of an entry, its name) for each entry of a list.
@@ -52,11 +52,12 @@ LayerRange read_layers(RequestFields& entry, const LayerRange& otherwise) {
 
 }  // namespace
 
-std::optional<ModifierList> ChosenModel::modifiers(const ServedModel& model) const {
-  if (!adapter) return std::nullopt;
-  std::optional<ModifierList> list;
-  begin_list(model, list).adapters.push_back(*adapter);
-  return list;
+ChosenModifiers ChosenModel::modifiers(const ServedModel& model) const {
+  ChosenModifiers chosen;
+  if (!adapter) return chosen;
+  begin_list(model, chosen).adapters.push_back(adapter->applied);
+  chosen.model = adapter->model;
+  return chosen;
 }
 
 std::optional<ChosenModel> find_model(const ServedModel& model, std::string_view name) {
@@ -88,14 +89,20 @@ ChosenModel read_model(const ServedModel& model, RequestFields& fields) {
                      did_you_mean(*name, model_names(model)));
 }
 
-bool read_modifiers(const ServedModel& model, RequestFields& fields, std::optional<ModifierList>& modifiers) {
+bool read_modifiers(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {
   static const NamedModifiers kNone;
   const NamedModifiers& named = model.modifiers != nullptr ? model.modifiers->named : kNone;
   const bool has_adapters = for_each_entry(fields, "adapters", [&](RequestFields& entry, const std::string& name) {
     auto adapter = named.adapter(name);
     if (!adapter) refuse_name(entry, "adapter", name, named.adapter_names());
-    adapter->scale = entry.number("scale", -kMaxScale, kMaxScale).value_or(adapter->scale);
-    begin_list(model, modifiers).adapters.push_back(std::move(*adapter));
+    AppliedAdapter& applied = adapter->applied;
+    applied.scale = entry.number("scale", -kMaxScale, kMaxScale).value_or(applied.scale);
+    if (adapter->model != nullptr && modifiers.model != nullptr) {
+      throw RequestError(kInvalid, entry.name_of("name"),
+                         "another adapter of the request has replaced the head for labels (modules_to_save)");
+    }
+    if (adapter->model != nullptr) modifiers.model = adapter->model;
+    begin_list(model, modifiers).adapters.push_back(std::move(applied));
   });
   const bool has_controls = for_each_entry(fields, "controls", [&](RequestFields& entry, const std::string& name) {
     auto control = named.control(name);

@@ -1,6 +1,7 @@
 // The fields of requests that choose a model, adapters and control vectors.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,13 +13,19 @@
 
 namespace vitrine {
 
+/// What changes the texts of a request.
+struct ChosenModifiers {
+  std::optional<ModifierList> list{};    ///< None: what changes all requests.
+  std::shared_ptr<const Model> model{};  ///< With the head of an adapter that replaces it; null: the server's own.
+};
+
 /// A name of the server's model, or MODEL:ADAPTER with an adapter of it.
 struct ChosenModel {
   std::string name;  ///< As the client wrote it; the first one if it wrote none.
-  std::optional<AppliedAdapter> adapter{};
+  std::optional<NamedAdapter> adapter{};
 
-  /// What changes a request that chooses nothing else; none: what changes all requests.
-  std::optional<ModifierList> modifiers(const ServedModel& model) const;
+  /// What changes a request that chooses nothing else.
+  ChosenModifiers modifiers(const ServedModel& model) const;
 };
 
 /// Nullopt if there is no such model or adapter.
@@ -30,7 +37,7 @@ ChosenModel read_model(const ServedModel& model, RequestFields& fields);
 
 /// Adds what the fields `adapters` and `controls`, `[{"name", "scale"}]` and `[{"name", "scale", "layers"}]`, choose,
 /// in their order. A scale and layers replace those of the server. Returns whether there are such fields. Throws
-/// RequestError.
-bool read_modifiers(const ServedModel& model, RequestFields& fields, std::optional<ModifierList>& modifiers);
+/// RequestError, also for a second adapter that replaces the head.
+bool read_modifiers(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers);
 
 }  // namespace vitrine

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "serve/modifier_fields.h"
 #include "serve/pending_reply.h"
 #include "serve/routes.h"
 #include "serve/text_attribution.h"
@@ -19,7 +20,7 @@ struct TextsToRead {
   std::vector<std::vector<std::int32_t>> ids, types{};  ///< As TextIds.
   std::vector<TextMarks> marks{};
   std::int64_t n_tokens = 0;
-  std::optional<ModifierList> modifiers{};         ///< Absent: those of all requests.
+  ChosenModifiers modifiers{};
   std::shared_ptr<TextSites> sites{};              ///< Null: no values are read or changed.
   std::shared_ptr<TextAttribution> attribution{};  ///< Null: nothing is explained.
 
@@ -48,8 +49,8 @@ class ReadReply : public PendingReply {
         sites_(texts.sites),
         attribution_(texts.attribution),
         task_(std::make_shared<TextTask>(from.client, std::move(texts.ids), std::move(texts.types),
-                                         std::move(texts.modifiers), texts.with_wishes(std::move(reading)), from.notify,
-                                         std::move(texts.marks))),
+                                         std::move(texts.modifiers.list), texts.with_wishes(std::move(reading)),
+                                         from.notify, std::move(texts.marks), std::move(texts.modifiers.model))),
         write_(std::move(write)) {}
 
   void submit(Scheduler& scheduler) override { scheduler.submit(task_); }

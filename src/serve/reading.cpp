@@ -210,7 +210,9 @@ void TextCollector::add_inputs(RequestFields& fields, const char* name) {
 void TextCollector::add_pair(const std::string& a, const std::string& b, const std::string& where) {
   if (!folder_.pair_template.empty()) {
     const std::int64_t context = model_.model->config().max_seq_len;
-    return put(templated_pair(tokenizer_of(model_, where), folder_, folder_.prepared(a), b, context), {}, {}, where);
+    put(templated_pair(tokenizer_of(model_, where), folder_, folder_.prepared(a), b, context), {}, {}, where);
+    has_places_ = false;
+    return;
   }
   const bool is_chat = folder_.reading.is_chat;
   PairEncoding pair =
@@ -219,7 +221,7 @@ void TextCollector::add_pair(const std::string& a, const std::string& b, const s
   const bool has_types = model_.model->config().embedding.n_types > 0 && folder_.gives_types && !is_chat;
   const TextMarks marks = marked(pair.ids, folder_, model_.tokenizer);
   put(std::move(pair.ids), has_types ? std::move(pair.types) : std::vector<std::int32_t>(), marks, where,
-      Source{folder_.prepared(a), folder_.without_prompt(b)});
+      is_chat ? Source{a, b} : Source{folder_.prepared(a), folder_.without_prompt(b)});
 }
 
 /// A pair in the model's chat template.
@@ -272,14 +274,19 @@ LabelText TextCollector::label_text(const AttributeFields& wishes) const {
   const std::size_t i = wishes.document;
   const std::optional<Source>& source = sources_[i];
   LabelText text = label_text_of(texts_.ids[i], texts_.types[i]);
-  if (!wishes.integrates || !source) return text;
+  if (!wishes.integrates) return text;
+  if (!has_places_) {
+    throw RequestError(kLacksAbility, "vitrine.attribute.method",
+                       "pairs in the template of a GGUF file have no words with places: expected direct");
+  }
+  if (!source) return text;
   text.texts = {source->text};
   if (source->pair) text.texts.push_back(*source->pair);
   const WindowOptions whole{most(), {}, SpecialTokens::apply};
-  text.tokens = whole_text(tokenizer_of(model_, "vitrine.attribute"), source->text, source->pair, whole);
+  text.tokens = chat_ ? chat_->encode_placed(folder_.prompt, source->text, source->pair.value_or(""), most())
+                      : whole_text(tokenizer_of(model_, "vitrine.attribute"), source->text, source->pair, whole);
   if (text.tokens.ids != texts_.ids[i]) {
-    throw RequestError(kInvalid, "vitrine.attribute.method",
-                       "ig needs texts that are cut at their end and in no chat template");
+    throw RequestError(kInvalid, "vitrine.attribute.method", "ig needs texts that are cut at their end");
   }
   text.tokens.types = texts_.types[i];
   return text;
@@ -288,14 +295,14 @@ LabelText TextCollector::label_text(const AttributeFields& wishes) const {
 /// Null unless the request wants a text to be explained.
 std::shared_ptr<TextAttribution> TextCollector::explain(ReadChoice& choice, TextSteps::Source source) const {
   if (!choice.attribute) return nullptr;
-  if (source != TextSteps::Source::outputs) refuse_attribute();
+  if (source != TextSteps::Source::outputs && source != TextSteps::Source::next_logits) refuse_attribute();
   if (choice.attribute->document >= texts_.ids.size()) {
     throw RequestError(kInvalid, "vitrine.attribute.document", "expected a number below {}, that of a text, got {}",
                        texts_.ids.size(), choice.attribute->document);
   }
   LabelText text = label_text(*choice.attribute);
   AttributeFields wishes = *std::exchange(choice.attribute, std::nullopt);
-  return std::make_shared<TextAttribution>(model_, std::move(wishes), std::move(text));
+  return std::make_shared<TextAttribution>(model_, folder_, std::move(wishes), std::move(text));
 }
 
 TextsToRead TextCollector::take(ReadChoice choice, RequestFields& fields, TextSteps::Source source) {

@@ -21,7 +21,7 @@ namespace vitrine {
 /// What a request chooses: the model, what changes it, and the values that it reads.
 struct ReadChoice {
   std::string model;  ///< As the client named it.
-  std::optional<ModifierList> modifiers{};
+  ChosenModifiers modifiers{};
   std::optional<SiteFields> sites{};
   std::optional<AttributeFields> attribute{};
 };
@@ -94,6 +94,7 @@ class TextCollector {
   std::optional<PairPrompt> chat_;  // of a model that reads pairs in a chat template
   TextsToRead texts_;
   std::vector<std::optional<Source>> sources_;  // of each text; none: it is ids
+  bool has_places_ = true;                      // of the words of its texts
 };
 
 /// Makes the outputs of the model's head of each text.

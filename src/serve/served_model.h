@@ -29,6 +29,7 @@ struct ServedModel {
   /// As OpenAI's interface has it, all tokens are sampled unless the checkpoint says otherwise.
   RequestDefaults defaults{.otherwise = {.temperature = 1, .top_k = 0, .top_p = 1}};
   std::vector<std::int32_t> chat_stop_ids;  ///< Any of them ends an answer.
+  std::optional<std::int32_t> pad_id{};     ///< The padding that the checkpoint names.
   bool can_generate = true;                 ///< Otherwise it only makes vectors of texts.
   SentenceConfig sentences;                 ///< How texts become vectors.
   UnknownFields unknown_fields = UnknownFields::refuse;

@@ -1,6 +1,7 @@
 #include "serve/served_modifiers.h"
 
 #include "base/error.h"
+#include "checkpoint/adapters/adapter.h"
 
 namespace vitrine {
 namespace {
@@ -49,7 +50,16 @@ void Background::run_all() {
   }
 }
 
-void NamedModifiers::add(const std::string& name, AppliedAdapter adapter, bool replaces) {
+NamedAdapter ServedModifiers::open(const std::string& path, double scale, ThreadPool& pool) const {
+  const auto loaded = load_adapter(path, *base, pool, true);
+  if (loaded->saved.empty()) return {{loaded, scale}};
+  if (is_head_replaced) {
+    throw BadInput(path, "an adapter of all requests has replaced the head for labels (modules_to_save)");
+  }
+  return {{loaded, scale}, with_saved_parameters(*base, *loaded).model};
+}
+
+void NamedModifiers::add(const std::string& name, NamedAdapter adapter, bool replaces) {
   const std::lock_guard lock(mutex_);
   if (!replaces && adapters_.contains(name)) throw BadInput("adapter", "there is already an adapter \"{}\"", name);
   adapters_.insert_or_assign(name, std::move(adapter));
@@ -67,7 +77,7 @@ bool NamedModifiers::remove_adapter(const std::string& name) {
   return adapters_.erase(name) > 0;
 }
 
-std::optional<AppliedAdapter> NamedModifiers::adapter(std::string_view name) const {
+std::optional<NamedAdapter> NamedModifiers::adapter(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   return find_in(adapters_, name);
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -17,23 +18,30 @@
 
 namespace vitrine {
 
+/// An adapter that requests choose by name.
+struct NamedAdapter {
+  AppliedAdapter applied;
+  /// With the head for labels that the adapter has in place of the base's (modules_to_save); null: it has none.
+  std::shared_ptr<const Model> model{};
+};
+
 /// Requests keep what they have chosen, so an adapter that is removed ends with its last request. Thread-safe.
 class NamedModifiers {
  public:
   /// Throw BadInput for a name that is taken, unless `replaces`.
-  void add(const std::string& name, AppliedAdapter adapter, bool replaces = false);
+  void add(const std::string& name, NamedAdapter adapter, bool replaces = false);
   void add(const std::string& name, AppliedControl control);
   /// Returns false if there is no such adapter.
   bool remove_adapter(const std::string& name);
 
-  std::optional<AppliedAdapter> adapter(std::string_view name) const;
+  std::optional<NamedAdapter> adapter(std::string_view name) const;
   std::optional<AppliedControl> control(std::string_view name) const;
   std::vector<std::string> adapter_names() const;
   std::vector<std::string> control_names() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, AppliedAdapter, std::less<>> adapters_;
+  std::map<std::string, NamedAdapter, std::less<>> adapters_;
   std::map<std::string, AppliedControl, std::less<>> controls_;
 };
 
@@ -61,9 +69,13 @@ class Background {
 struct ServedModifiers {
   ModifierList of_all{};  ///< Applied to every request, before those that it chooses.
   NamedModifiers named{};
-  const Checkpoint* base = nullptr;  ///< For adapters that are added while the server runs.
+  const Checkpoint* base = nullptr;  ///< Of the adapters; it has what those of all requests replace.
+  bool is_head_replaced = false;     ///< By an adapter of all requests.
   std::string adapter_folder{};      ///< The only folder that they may be in; "": they are not added.
   Background loader{};               ///< Adds them.
+
+  /// Opens an adapter of requests. Throws as load_adapter(), BadInput if another one of them has replaced the head.
+  NamedAdapter open(const std::string& path, double scale, ThreadPool& pool) const;
 };
 
 }  // namespace vitrine

@@ -50,8 +50,7 @@ SiteFields read_sites(const ServedModel& model, RequestFields& fields) {
   return result;
 }
 
-std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields,
-                                      std::optional<ModifierList>& modifiers) {
+std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {
   const Json* const value = fields.find("vitrine");
   if (value == nullptr) return std::nullopt;
   RequestFields own = fields.of(*value, "vitrine");
@@ -140,7 +139,7 @@ std::string TraceRequest::file() const {
 TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   const Json json = parse_body(body);
   RequestFields fields(json, "", model.unknown_fields);
-  std::optional<ModifierList> modifiers = read_model(model, fields).modifiers(model);
+  ChosenModifiers modifiers = read_model(model, fields).modifiers(model);
   read_modifiers(model, fields, modifiers);
   require_generation(model);
   SiteFields sites = read_sites(model, fields);
@@ -151,7 +150,7 @@ TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   auto prompts = read_prompts(model, fields, "prompt", policy, {});
   if (prompts.size() != 1) throw RequestError(kInvalid, "prompt", "expected one text, got {}", prompts.size());
   TraceRequest request;
-  request.modifiers = std::move(modifiers);
+  request.modifiers = std::move(modifiers.list);
   request.ids = std::move(prompts.front().ids);
   request.recorder = with_site_errors(fields, [&] {
     return std::make_shared<TextRecorder>(*model.model, std::move(sites.globs), std::move(sites.writes),

@@ -10,6 +10,7 @@
 #include "generate/engine.h"
 #include "inspect/sequence_recorder.h"
 #include "inspect/text_recorder.h"
+#include "serve/modifier_fields.h"
 #include "serve/request_fields.h"
 #include "serve/served_model.h"
 
@@ -28,8 +29,7 @@ SiteFields read_sites(const ServedModel& model, RequestFields& fields);
 /// Reads the field `vitrine`: what is read and changed, if anything is, and adds what it chooses to `modifiers`. Where
 /// no values may be read it may still choose adapters and control vectors. Throws as read_sites() and read_modifiers()
 /// do.
-std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields,
-                                      std::optional<ModifierList>& modifiers);
+std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers);
 
 /// Throws RequestError if values of so many bytes exceed what the server returns. `where`: the field that selects them.
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where);

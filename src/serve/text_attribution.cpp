@@ -21,13 +21,26 @@ bool is_second(RequestFields& fields, const char* name, const char* first, const
   return word ? *word == second : otherwise;
 }
 
-/// The number of the head's label of that name.
-std::size_t number_of(const TaskHead& head, const std::string& name, const char* field) {
+/// The label that a request names. Throws RequestError.
+NamedLabel label_of(const ServedModel& model, const SentenceConfig& folder, const AttributeFields& wishes) {
+  const auto& head = model.model->config().task;
+  if (head && head->task != TaskHead::Task::classify) {
+    throw RequestError(kLacksAbility, kAttribute, "the model has no labels of texts: it is no classifier");
+  }
+  const auto refusal = [](const ErrorKind& kind, const Error& e) {
+    std::string_view where = e.what();  // "[WHERE] …"
+    const std::size_t end = where.find("] ");
+    const std::string_view message = where.substr(end + 2);
+    where = where.substr(1, end - 1);
+    return RequestError(kind, where == "attribute" ? kAttribute : std::string(where), "{}", message);
+  };
   try {
-    return label_number(head, name, place(field));
+    return named_label(model.model->config(), folder, model.tokenizer,
+                       {wishes.label, wishes.against, place("class"), place("against")});
   } catch (const BadInput& e) {
-    const std::string_view message = e.what();
-    throw RequestError(kInvalid, place(field), "{}", message.substr(message.find(' ') + 1));
+    throw refusal(kInvalid, e);
+  } catch (const Unsupported& e) {
+    throw refusal(kLacksAbility, e);
   }
 }
 
@@ -60,18 +73,9 @@ AttributeFields read_attribute(RequestFields fields) {
   return wishes;
 }
 
-TextAttribution::TextAttribution(const ServedModel& model, AttributeFields wishes, LabelText text)
-    : model_(model), wishes_(std::move(wishes)), text_(std::move(text)) {
-  const auto& head = model.model->config().task;
-  if (!head || head->task != TaskHead::Task::classify) {
-    throw RequestError(kLacksAbility, kAttribute, "the model has no labels of texts: it is no classifier");
-  }
-  if (!wishes_.label && head->labels.size() > 1) {
-    throw RequestError(kInvalid, place("class"), "expected a label ({}), got none", fmt::join(head->labels, ", "));
-  }
-  label_ = wishes_.label.value_or(head->labels.front());
-  choice_.label = number_of(*head, label_, "class");
-  if (wishes_.against) choice_.against = number_of(*head, *wishes_.against, "against");
+TextAttribution::TextAttribution(const ServedModel& model, const SentenceConfig& folder, AttributeFields wishes,
+                                 LabelText text)
+    : model_(model), wishes_(std::move(wishes)), text_(std::move(text)), label_(label_of(model, folder, wishes_)) {
   if (!wishes_.integrates) return;
   path_.baseline = baseline_id();
   path_.steps = wishes_.steps;
@@ -82,25 +86,23 @@ std::int32_t TextAttribution::baseline_id() const {
   if (wishes_.baseline && wishes_.baseline->is_number_integer()) {
     return read_ids(Json::array({*wishes_.baseline}), place("baseline"), model_.vocab_size).front();
   }
-  const std::string name = wishes_.baseline ? wishes_.baseline->get<std::string>() : "pad";
-  const Tokenizer& tokenizer = tokenizer_of(model_, place("baseline"));
-  if (name == "pad") return token_named(tokenizer, {"[PAD]", "<pad>"});
-  if (name == "mask") return token_named(tokenizer, {"[MASK]", "<mask>"});
-  throw RequestError(kInvalid, place("baseline"), "expected pad, mask or an id, got \"{}\"", name);
+  const std::string name = wishes_.baseline ? wishes_.baseline->get<std::string>() : model_.pad_id ? "pad" : "mask";
+  if (name == "mask") return token_named(tokenizer_of(model_, place("baseline")), {"[MASK]", "<mask>"});
+  if (name != "pad") {
+    throw RequestError(kInvalid, place("baseline"), "expected pad, mask or an id, got \"{}\"", name);
+  }
+  if (model_.pad_id) return *model_.pad_id;
+  throw RequestError(kInvalid, place("baseline"), "the model's config has no pad_token_id: expected mask or an id");
 }
 
 void TextAttribution::run(const GenerateContext& context) {
   const Tokens tokens(text_.tokens.ids, text_.tokens.types);
   if (!wishes_.integrates) {
-    json_ = parts_json(text_, label_, attribute_label(context, tokens, choice_, wishes_.by_head));
+    json_ = parts_json(text_, label_, attribute_label(context, tokens, label_.choice, wishes_.by_head));
     return;
   }
-  const TokenAttribution found = integrate_gradients(context, tokens, choice_, path_);
-  const auto name = [&](std::int32_t id) {
-    const bool is_known = model_.tokenizer != nullptr && id < model_.tokenizer->vocab_size();
-    return is_known ? model_.tokenizer->piece(id) : fmt::format("#{}", id);
-  };
-  json_ = words_json(text_, label_, path_, found, label_words(text_, found.tokens, name));
+  const TokenAttribution found = integrate_gradients(context, tokens, label_.choice, path_);
+  json_ = words_json(text_, label_, path_, found, label_words(text_, found.tokens, model_.tokenizer));
 }
 
 TextReading TextAttribution::explained(std::shared_ptr<TextAttribution> attribution, TextReading reading) {

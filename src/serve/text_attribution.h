@@ -29,9 +29,9 @@ AttributeFields read_attribute(RequestFields fields);
 /// The attribution of one text of a request, by a run of its own after the text is read.
 class TextAttribution {
  public:
-  /// Throws RequestError for a model without labels, for a label that it lacks, or one that is not named although there
-  /// are several, and for a baseline that is no token.
-  TextAttribution(const ServedModel& model, AttributeFields wishes, LabelText text);
+  /// Throws RequestError for a model without labels and LogitScore, for a label that it lacks, or one that is not named
+  /// although there are several, and for a baseline that is no token.
+  TextAttribution(const ServedModel& model, const SentenceConfig& folder, AttributeFields wishes, LabelText text);
 
   /// The reading of a task that reads all texts in their order.
   static TextReading explained(std::shared_ptr<TextAttribution> attribution, TextReading reading);
@@ -45,8 +45,7 @@ class TextAttribution {
   const ServedModel& model_;
   AttributeFields wishes_;
   LabelText text_;
-  std::string label_;
-  LabelChoice choice_;
+  NamedLabel label_;
   PathOptions path_;
   std::size_t n_read_ = 0;
   Json json_;

@@ -8,6 +8,7 @@ using Part = TextRound::Part;
 void read_parts(GenerateContext context, std::span<const Part> parts) {
   const TextTask& first = *parts.front().task;
   if (first.modifiers()) context.modifiers = *first.modifiers();
+  if (first.model() != nullptr) context.model = first.model();
   std::vector<std::vector<std::int32_t>> ids, types;
   std::vector<TextMarks> marks;
   std::vector<std::pair<TextTask*, std::size_t>> places;
@@ -29,12 +30,14 @@ void read_parts(GenerateContext context, std::span<const Part> parts) {
 
 TextTask::TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
                    std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers,
-                   TextReading reading, std::function<void()> notify, std::vector<TextMarks> marks)
+                   TextReading reading, std::function<void()> notify, std::vector<TextMarks> marks,
+                   std::shared_ptr<const Model> model)
     : client_(client),
       texts_(std::move(texts)),
       types_(std::move(types)),
       marks_(std::move(marks)),
       modifiers_(std::move(modifiers)),
+      model_(std::move(model)),
       reading_(std::move(reading)),
       notify_(std::move(notify)),
       values_(texts_.size()) {
@@ -44,7 +47,8 @@ TextTask::TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> te
 }
 
 bool TextTask::shares_with(const TextTask& other) const {
-  return !reading_.kind.empty() && reading_.kind == other.reading_.kind && modifiers_ == other.modifiers_;
+  return !reading_.kind.empty() && reading_.kind == other.reading_.kind && modifiers_ == other.modifiers_ &&
+         model_ == other.model_;
 }
 
 std::size_t TextTask::n_next(std::int64_t n_rows, bool at_least_one) const {

@@ -35,10 +35,12 @@ struct TextReading {
 class TextTask {
  public:
   /// `client`: the number of its API key. Types of tokens and marks may be empty (TextIds). Without `modifiers` they
-  /// are those of the context. `notify` is called on the scheduler's thread at the end.
+  /// are those of the context; without `model` it is the context's. `notify` is called on the scheduler's thread at the
+  /// end.
   TextTask(std::size_t client, std::vector<std::vector<std::int32_t>> texts,
            std::vector<std::vector<std::int32_t>> types, std::optional<ModifierList> modifiers, TextReading reading,
-           std::function<void()> notify, std::vector<TextMarks> marks = {});
+           std::function<void()> notify, std::vector<TextMarks> marks = {},
+           std::shared_ptr<const Model> model = nullptr);
 
   std::size_t client() const { return client_; }
   std::int64_t waiting_bytes() const { return waiting_bytes_; }  ///< Of its texts.
@@ -84,12 +86,14 @@ class TextTask {
 
   const TextReading& reading() const { return reading_; }
   const std::optional<ModifierList>& modifiers() const { return modifiers_; }
+  const Model* model() const { return model_.get(); }  ///< Null: the context's.
 
  private:
   std::size_t client_;
   std::vector<std::vector<std::int32_t>> texts_, types_;
   std::vector<TextMarks> marks_;
   std::optional<ModifierList> modifiers_;
+  std::shared_ptr<const Model> model_;
   TextReading reading_;
   std::function<void()> notify_;
   std::int64_t waiting_bytes_ = 0;

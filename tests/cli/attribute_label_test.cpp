@@ -72,6 +72,84 @@ TEST_F(AttributeLabel, WordsOfADocumentHavePlaces) {
       words);
 }
 
+TEST_F(AttributeLabel, WordsInAChatTemplateHavePlaces) {
+  const std::string judge = goldens() + "/sentences/judge";  // the logit of yes minus that of no
+  const Arguments texts = {judge, "what do cats eat ?", "cats eat  fish .", "the sea is deep"};
+  const auto of = [&](const char* command, Arguments more) {
+    more.insert(more.begin(), texts.begin(), texts.end());
+    more.insert(more.begin(), command);
+    return json_of(more);
+  };
+  for (const Json& score : of("rerank", {})["results"]) {
+    const Json parts = of("attribute", {"--document", score["index"].dump()});
+    EXPECT_EQ(parts["output"].get<float>(), score["logits"][0].get<float>());
+    EXPECT_NEAR(sum_of(parts["terms"]), parts["output"].get<double>(), 1e-5 * std::abs(sum_of(parts["terms"])));
+    EXPECT_EQ(parts["label"], "yes");
+    EXPECT_EQ(parts["against"], "no");
+  }
+  const Json found = of("attribute", {"--document", "0", "--method", "ig"});
+  ASSERT_EQ(found["words"].size(), 19U) << "[CLS] what is a fish [Q] what … ? [D] cats … . judge : [SEP]";
+  const auto word = [&](std::size_t i) {
+    Json own = found["words"][i];
+    EXPECT_EQ(own["value"].get<double>() != 0, own.contains("text")) << own;
+    own.erase("value");
+    return own;
+  };
+  EXPECT_EQ(word(1), Json({{"word", "what"}})) << "of the prompt";
+  EXPECT_EQ(word(6), Json({{"word", "what"}, {"text", 0}, {"start", 0}, {"end", 4}}));
+  EXPECT_EQ(word(14), Json({{"word", "fish"}, {"text", 1}, {"start", 10}, {"end", 14}}));
+  EXPECT_EQ(word(18), Json({{"word", "[SEP]"}}));
+  const double difference = found["output"].get<double>() - found["baseline_output"].get<double>();
+  EXPECT_NEAR(sum_of(found["words"]), difference, 0.01 * std::abs(difference));
+}
+
+TEST_F(AttributeLabel, TokensOfAScoreAreLabels) {
+  const std::string judge = goldens() + "/sentences/judge", query = "what do cats eat ?", document = "fish";
+  const auto found = [&](Arguments more) {
+    const Arguments first = {"attribute", judge, query, "--pair", document};
+    more.insert(more.begin(), first.begin(), first.end());
+    return json_of(more);
+  };
+  const Json score = json_of({"attribute", judge, query, document, "--document", "0"});
+  EXPECT_EQ(found({"--class", "yes", "--against", "no"}), score);
+  const double yes = found({"--class", "yes"})["output"], no = found({"--class", "no"})["output"];
+  EXPECT_NEAR(yes - no, score["output"].get<double>(), 1e-6);
+  expect_error({"attribute", judge, query, "--pair", document, "--class", "maybe"}, {"--class", "yes, no", "maybe"});
+
+  const std::string many = "the sea is deep and blue and the fish is deep and the sea is blue";
+  const Outcome outcome = run_program({"attribute", judge, query, many, "--document", "0", "--method", "ig", "--json"});
+  EXPECT_THAT(outcome.err, testing::HasSubstr("cut to 20 tokens"));
+  const Json cut = Json::parse(outcome.out);
+  ASSERT_EQ(cut["words"].size(), 20U);
+  EXPECT_EQ(cut["words"][17]["word"], "judge") << "what ends every text is kept";
+  EXPECT_EQ(cut["words"][15]["text"], 1);
+  EXPECT_FALSE(json_of({"attribute", judge, query, "a [SEP]", "--document", "0"})["terms"].empty());
+  expect_error({"attribute", judge, query, "a [SEP]", "--document", "0", "--method", "ig"}, {"special token"});
+}
+
+TEST_F(AttributeLabel, ClassifiersReadPairsInAChatTemplate) {
+  const std::string model = chat_reranker(folder_ / "reward");
+  const Arguments texts = {"attribute", model, "a b", " c  e ", "f", "--document", "0"};
+  const Json parts = json_of(texts);
+  EXPECT_EQ(parts["ids"], Json({21, 5, 6, 8, 7, 9, 23}));
+  for (const Json& score : json_of({"rerank", model, "a b", " c  e ", "f"})["results"]) {
+    if (score["index"] == 0) {
+      EXPECT_EQ(parts["output"].get<float>(), score["logits"][0].get<float>());
+    }
+  }
+  EXPECT_NEAR(sum_of(parts["terms"]), parts["output"].get<double>(), 1e-5 * std::abs(sum_of(parts["terms"])));
+  Arguments path = texts;
+  path.insert(path.end(), {"--method", "ig"});
+  const Json words = json_of(path);
+  EXPECT_EQ(words["baseline"], 4) << "the padding";
+  Json e = words["words"][5];
+  EXPECT_NE(e["value"].get<double>(), 0);
+  e.erase("value");
+  EXPECT_EQ(e, Json({{"word", "e"}, {"text", 1}, {"start", 4}, {"end", 5}})) << "in the text before trim";
+  const double difference = words["output"].get<double>() - words["baseline_output"].get<double>();
+  EXPECT_NEAR(sum_of(words["words"]), difference, 0.01 * std::abs(difference));
+}
+
 TEST_F(AttributeLabel, OtherRequestsAreRefused) {
   const std::string folder = model("bert_classes"), reranker = model("distilbert_classes");
   expect_error({"attribute", folder, "a", "--class", "other"}, {"--class", "LABEL_0, LABEL_1, LABEL_2", "other"});

@@ -30,4 +30,23 @@ inline std::string head_model(const std::string& path, const std::string& golden
   return path;
 }
 
+/// Writes the golden qwen3_reward to `path` as a CrossEncoder of sentence-transformers that reads pairs in a chat
+/// template: q QUERY d DOCUMENT s. Returns the path.
+inline std::string chat_reranker(const std::string& path) {
+  head_model(path, "qwen3_reward");
+  const Json forward = {{"method", "forward"}, {"method_output_name", "logits"}};
+  Json message = forward;
+  message["format"] = "flat";
+  write_file(path + "/sentence_bert_config.json", Json({{"transformer_task", "sequence-classification"},
+                                                        {"modality_config", {{"text", forward}, {"message", message}}},
+                                                        {"module_output_name", "scores"}})
+                                                      .dump());
+  write_file(path + "/config_sentence_transformers.json", R"({"model_type": "CrossEncoder"})");
+  write_file(path + "/modules.json", R"([{"idx": 0, "name": "0", "path": "",
+    "type": "sentence_transformers.base.modules.transformer.Transformer"}])");
+  write_file(path + "/chat_template.jinja",
+             "{% for m in messages %}{{ 'q' if m.role == 'query' else 'd' }} {{ m.content | trim }} {% endfor %}s");
+  return path;
+}
+
 }  // namespace vitrine::test

@@ -61,6 +61,53 @@ TEST_F(ServeAttribute, DocumentsAreExplainedAsByTheCommand) {
   EXPECT_EQ(server.stop().status, 0);
 }
 
+TEST_F(ServeAttribute, RerankersInAChatTemplate) {
+  for (const std::string& model : {goldens() + "/sentences/judge", chat_reranker(folder_ / "reward")}) {
+    const Arguments texts = {model, "what do", "fish  a", "the sea c d e"};
+    const auto of = [&](const char* command, Arguments more) {
+      more.insert(more.begin(), texts.begin(), texts.end());
+      more.insert(more.begin(), command);
+      return json_of(more);
+    };
+    TestServer server({model});
+    Json body = {{"query", texts[1]}, {"documents", {texts[2], texts[3]}}};
+    const Json results = server.post("/v1/rerank", body).json()["results"], expected = of("rerank", {})["results"];
+    ASSERT_EQ(results.size(), 2U) << results;
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(results[i]["index"], expected[i]["index"]);
+      EXPECT_EQ(results[i]["relevance_score"], expected[i]["score"]);
+    }
+    body["vitrine"] = {{"attribute", {{"document", 1}}}};
+    EXPECT_EQ(attribution_of(server.post("/v1/rerank", body)), of("attribute", {"--document", "1"}));
+    body["vitrine"]["attribute"]["method"] = "ig";
+    EXPECT_EQ(attribution_of(server.post("/v1/rerank", body)), of("attribute", {"--document", "1", "--method", "ig"}));
+    EXPECT_EQ(server.stop().status, 0);
+  }
+}
+
+TEST_F(ServeAttribute, ErrorsHaveTheFormOfTheInterface) {
+  const std::string model = head_model(folder_ / "one", "distilbert_classes");
+  TestServer server({model});
+  for (const auto& [path, documents, form, status] :
+       {std::tuple("/v1/rerank", "documents", "detail", 422), std::tuple("/v2/rerank", "documents", "message", 400),
+        std::tuple("/rerank", "texts", "error", 422)}) {
+    for (const char* const wrong :
+         {"7", "[]", "null", "{\"document\":-1}", "{\"document\":9}", "{\"class\":7}", "{\"class\":\"x\"}",
+          "{\"method\":\"ig\",\"steps\":0}", "{\"method\":\"ig\",\"baseline\":[1]}", "{\"by\":{}}",
+          "{\"method\":\"ig\",\"baseline\":99999}", "{\"against\":\"\"}"}) {
+      const Json body = {{"query", "q"}, {documents, {"a", "b"}}, {"vitrine", {{"attribute", Json::parse(wrong)}}}};
+      const HttpResponse response = server.post(path, body);
+      EXPECT_TRUE(response.status == status || response.status == 400) << path << wrong << response.body;
+      EXPECT_TRUE(response.json().contains(form)) << path << wrong << response.body;
+    }
+  }
+  EXPECT_EQ(server.stop().status, 0);
+  TestServer closed({model, "--no-inspect"});
+  const Json body = {{"query", "q"}, {"texts", {"a"}}, {"vitrine", {{"attribute", Json::object()}}}};
+  EXPECT_EQ(closed.post("/rerank", body).status, 403);
+  EXPECT_EQ(closed.stop().status, 0);
+}
+
 TEST_F(ServeAttribute, WrongRequestsAreNamed) {
   TestServer server({model("bert_classes")});
   const auto refusal = [&](const Json& own) {

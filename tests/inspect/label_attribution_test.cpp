@@ -1,6 +1,6 @@
 // Why a text has a label: parts that add up to the outputs of every head of tests/goldens/heads, and integrated
 // gradients as in float64 (tools/goldens integrated_gradients).
-#include "inspect/label_attribution.h"
+#include "inspect/integrated_gradients.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,8 @@ namespace vitrine::test {
 namespace {
 
 struct LabelRunner {
-  explicit LabelRunner(const std::string& name) : checkpoint(golden_checkpoint("heads/" + name)) {
+  explicit LabelRunner(const std::string& name, const std::string& folder = "heads/")
+      : checkpoint(golden_checkpoint(folder + name)) {
     context = {checkpoint.model.get(), &pool, &default_kernels()};
     context.compute = Compute::f32;
   }
@@ -106,12 +107,14 @@ INSTANTIATE_TEST_SUITE_P(Every, LabelAttributionOf, testing::ValuesIn(task_model
 
 TEST(IntegratedGradients, AreThoseOfFloat64) {
   const Json cases = Json::parse(MappedFile::open(goldens() + "/integrated_gradients.json")->text());
-  ASSERT_EQ(cases.size(), 8U);
+  ASSERT_EQ(cases.size(), 9U);
   for (const Json& one : cases) {
-    const LabelRunner run(one["model"].get<std::string>());
+    const LabelRunner run(one["model"].get<std::string>(), one.contains("words") ? "sentences/" : "heads/");
+    LabelChoice choice;
+    if (one.contains("words")) choice = {one["words"][0], one["words"][1].get<std::size_t>(), -1, true};
     const std::vector<std::int32_t> ids = one["ids"];
     const PathOptions path{one["baseline"], 64, one["keeps"].get<std::vector<bool>>()};
-    const TokenAttribution found = integrate_gradients(run.context, ids, {0, {}, -1}, path);
+    const TokenAttribution found = integrate_gradients(run.context, ids, choice, path);
     const std::vector<double> expected = one["tokens"];
     ASSERT_EQ(found.tokens.size(), expected.size());
     double largest = 0;
@@ -137,12 +140,35 @@ TEST(IntegratedGradients, DoNotDependOnThePasses) {
   for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_NEAR(found.tokens[i], coarse.tokens[i], 1e-5);
 }
 
+TEST(NextWordAttribution, ThePartsAddUpToTheDifferenceOfLogits) {
+  const LabelRunner run("judge", "sentences/");
+  const std::vector<std::int32_t> ids = {2, 18, 19, 5, 7, 8, 3};
+  const std::vector<float> all = logits_of(*run.checkpoint.model, ids, {.compute = Compute::f32});
+  const std::span<const float> logits = std::span(all).last(32);
+  const double difference = static_cast<double>(logits[30]) - static_cast<double>(logits[31]);
+  for (const bool by_head : {false, true}) {
+    const LabelAttribution found = attribute_label(run.context, ids, {30, 31, -1, true}, by_head);
+    EXPECT_EQ(found.output, difference);
+    EXPECT_NEAR(found.sum, difference, 1e-5 * std::abs(difference));
+    const bool has_head = std::any_of(found.terms.begin(), found.terms.end(),
+                                      [](const auto& term) { return term.name == "blocks.1.attn.head.2"; });
+    EXPECT_EQ(has_head, by_head);
+  }
+  const LabelAttribution yes = attribute_label(run.context, ids, {30, {}, -1, true}, true);
+  EXPECT_NEAR(yes.sum, static_cast<double>(logits[30]), 1e-5 * std::abs(yes.sum));
+  EXPECT_THROW(attribute_label(run.context, ids, {32, {}, -1, true}, true), BadInput);
+  EXPECT_THROW(integrate_gradients(run.context, ids, {30, 32, -1, true}, {}), BadInput);
+}
+
 TEST(LabelAttributionErrors, OtherModelsAreRefused) {
   Checkpoint bert = golden_checkpoint("masked/bert");
   ThreadPool pool(1);
   GenerateContext context{bert.model.get(), &pool, &default_kernels()};
   EXPECT_THROW(attribute_label(context, kIds, {}, true), Unsupported);
   EXPECT_THROW(integrate_gradients(context, kIds, {}, {}), Unsupported);
+  const LabelRunner head("qwen3_reward");
+  EXPECT_THROW(attribute_label(head.context, kIds, {5, {}, -1, true}, true), Unsupported) << "no logits of words";
+  EXPECT_THROW(integrate_gradients(head.context, kIds, {5, {}, -1, true}, {}), Unsupported);
   const LabelRunner run("bert_classes");
   EXPECT_THROW(integrate_gradients(run.context, kIds, {}, {1000, 64, {}}), BadInput);
 }

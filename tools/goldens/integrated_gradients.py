@@ -1,4 +1,5 @@
-"""Makes tests/goldens/integrated_gradients.json: integrated gradients of the classes of tests/goldens/heads, in float64.
+"""Makes tests/goldens/integrated_gradients.json: integrated gradients of the classes of tests/goldens/heads, and of the
+score of tests/goldens/sentences/judge, the logit of yes minus that of no, in float64.
 
     python tools/goldens integrated_gradients
 """
@@ -8,6 +9,7 @@ import torch
 import transformers
 from goldens.files import GOLDENS, write_cases
 
+JUDGE, WORDS = "judge", (30, 31)  # yes, no
 # A model and the baseline's id.
 CASES = [
     ("bert_classes", 0),
@@ -18,6 +20,7 @@ CASES = [
     ("modernbert_mean", 3),
     ("albert_classes", 0),
     ("qwen3_reward", 4),
+    (JUDGE, 4),
 ]
 IDS = [1, 9, 27, 8, 44, 31, 2, 12, 38, 5, 2]
 KEPT = [i in (0, 6, 10) for i in range(len(IDS))]
@@ -25,18 +28,21 @@ STEPS = 64
 
 
 def of_label(model, embedding: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The output of label 0 where `embedding` replaces that of the ids."""
+    """The output of label 0, or the score of the judge, where `embedding` replaces that of the ids."""
     hook = model.get_input_embeddings().register_forward_hook(lambda *_: embedding[None])
     try:
-        return model(input_ids=ids[None]).logits[0, 0]
+        logits = model(input_ids=ids[None]).logits[0]
+        return logits[0] if logits.dim() == 1 else logits[-1, WORDS[0]] - logits[-1, WORDS[1]]
     finally:
         hook.remove()
 
 
 def case_of(name: str, baseline: int) -> dict:
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(GOLDENS / "heads" / name, attn_implementation="eager")
+    is_judge = name == JUDGE
+    kind = transformers.AutoModelForCausalLM if is_judge else transformers.AutoModelForSequenceClassification
+    model = kind.from_pretrained(GOLDENS / ("sentences" if is_judge else "heads") / name, attn_implementation="eager")
     model.double().eval()
-    ids = torch.tensor(IDS)
+    ids = torch.tensor(IDS) % model.config.vocab_size
     replaced = torch.where(torch.tensor(KEPT), ids, baseline)
     with torch.no_grad():
         to, start = (model.get_input_embeddings()(x) for x in (ids, replaced))
@@ -48,7 +54,8 @@ def case_of(name: str, baseline: int) -> dict:
     tokens = ((to - start) * total).sum(-1)
     ends = [of_label(model, x, ids).item() for x in (to, start)]
     print(name, "remainder", ends[0] - ends[1] - tokens.sum().item(), "of", ends[0] - ends[1])
-    return {"model": name, "ids": IDS, "keeps": KEPT, "baseline": baseline, "tokens": tokens.tolist(), "output": ends[0], "baseline_output": ends[1]}
+    case = {"model": name, "ids": ids.tolist(), "keeps": KEPT, "baseline": baseline, "tokens": tokens.tolist(), "output": ends[0], "baseline_output": ends[1]}
+    return case | ({"words": WORDS} if is_judge else {})
 
 
 def main() -> None:
