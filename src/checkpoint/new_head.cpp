@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "checkpoint/hugging_face/config_json.h"
+#include "checkpoint/names.h"
 #include "tensor/zero_memory.h"
 
 namespace vitrine {
@@ -28,6 +29,27 @@ std::string source_of_head(const Family& family, const std::string& name) {
   return "";
 }
 
+namespace {
+
+/// The name in a file of the class with the head: of a stack that the base may have under another prefix, or of the
+/// head itself.
+std::string stored_name(const Family& family, const std::string& base_prefix, const Param& param) {
+  const std::string prefix(family.prefixes.front());
+  if (!param.name.starts_with("head.")) {
+    const std::string& own = param.stored_name;
+    return own.starts_with(base_prefix) ? prefix + own.substr(base_prefix.size()) : own;
+  }
+  const std::size_t dot = param.name.rfind('.');
+  for (const TensorRule& rule : family.task->tensors) {
+    if (rule.ours.front() == std::string_view(param.name).substr(0, dot)) {
+      return with_prefix(rule.stored, prefix) + param.name.substr(dot);
+    }
+  }
+  return param.name;
+}
+
+}  // namespace
+
 Checkpoint with_new_head(const Checkpoint& base, const Json& config, const std::string& where, const FillParam& fill) {
   const Family family = family_of(config, where);
   const ModelConfig model = read_model_config(family, config, where);
@@ -43,6 +65,7 @@ Checkpoint with_new_head(const Checkpoint& base, const Json& config, const std::
     if (found != known.end() && found->second->present() && found->second->shape == shape) {
       param = *found->second;
       param.name = name;
+      param.stored_name = stored_name(family, base.prefix, param);
       return;
     }
     if (!name.starts_with("head.")) throw Unsupported(where, "the model has no {} for a head of labels", name);
@@ -51,6 +74,7 @@ Checkpoint with_new_head(const Checkpoint& base, const Json& config, const std::
     fill(model, name, shape, number, {values->floats(), static_cast<std::size_t>(shape.count())});
     const std::int64_t cols = shape[shape.rank() - 1];
     param = {name, name, shape, view_of(values->floats(), shape.count() / cols, cols, cols)};
+    param.stored_name = stored_name(family, base.prefix, param);
     storage.push_back(values);
   });
   Checkpoint result = base;
