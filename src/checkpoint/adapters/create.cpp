@@ -274,6 +274,9 @@ void add_head(WritableAdapter& adapter, const Model& base, const std::string& pr
   for_each_param(base.config(), base.params(), [&](const Param& param, const std::string& name, const Shape&) {
     if (name.starts_with("head.") && !adapter.adapter->saved.contains(name)) save_copy(adapter, param);
   });
+  // In the order of writable_copy(), so that a resumed run has the same sums over parameters.
+  const auto by_name = [](const AdapterMatrix& a, const AdapterMatrix& b) { return a.param->name < b.param->name; };
+  std::sort(adapter.matrices.end() - std::ssize(adapter.adapter->saved), adapter.matrices.end(), by_name);
 }
 
 }  // namespace vitrine
