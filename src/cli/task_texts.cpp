@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kTextsAtOnce = 1024;
 
 /// The elements of a vector that has been quantized, as numbers.
-std::vector<float> numbers_of(std::span<const float> vector, VectorPrecision precision, const VectorRanges& ranges) {
+std::vector<float> rounded_numbers(std::span<const float> vector, VectorPrecision precision, const VectorRanges& ranges) {
   const std::vector<std::uint8_t> bytes = quantized(vector, precision, ranges);
   std::vector<float> numbers(vector.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -36,7 +36,7 @@ void quantize(std::vector<TextVectors>& vectors, VectorPrecision precision, cons
   for (TextVectors& own : vectors) {
     std::vector<float> all;
     for (std::int64_t i = 0; i < own.n; ++i) {
-      const std::vector<float> numbers = numbers_of(own.row(i), precision, ranges);
+      const std::vector<float> numbers = rounded_numbers(own.row(i), precision, ranges);
       all.insert(all.end(), numbers.begin(), numbers.end());
     }
     own.values = std::move(all);
