@@ -40,7 +40,7 @@ struct TensorRule {
   bool is_buffer = false;  ///< A vector under this very name, without an ending, stored as `[1, n]`; ours is a bias.
   /// A kernel, stored as `[rows, cols / k, k]`: k is the width of a ConvolutionConfig, of one channel all columns.
   bool is_convolution = false;
-  bool is_4d = false;           ///< A vector that is stored as `[1, 1, n, 1]`.
+  bool is_4d = false;  ///< A vector that is stored as `[1, 1, n, 1]`.
 };
 
 /// A class of a family that does not predict tokens (model/task_head.h).

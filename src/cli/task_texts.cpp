@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kTextsAtOnce = 1024;
 
 /// The elements of a vector that has been quantized, as numbers.
-std::vector<float> rounded_numbers(std::span<const float> vector, VectorPrecision precision, const VectorRanges& ranges) {
+std::vector<float> rounded_numbers(std::span<const float> vector, VectorPrecision precision,
+                                   const VectorRanges& ranges) {
   const std::vector<std::uint8_t> bytes = quantized(vector, precision, ranges);
   std::vector<float> numbers(vector.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {

@@ -56,8 +56,8 @@ struct OpenOptions {
   std::vector<OpenControl> controls{};             ///< The same; after each block their sum is added.
   std::vector<OpenDictionary> dictionaries{};      ///< Run in this order.
   DictionaryUse dictionary_use = DictionaryUse::automatic;  ///< What they do to the values of their sites.
-  std::string skipped_tokens{};                    ///< Where they do nothing: `special`, ids as in 1,2, or "" for none.
-  std::string chat_template{};                     ///< A file with a chat template; "": that of the checkpoint.
+  std::string skipped_tokens{};  ///< Where they do nothing: `special`, ids as in 1,2, or "" for none.
+  std::string chat_template{};   ///< A file with a chat template; "": that of the checkpoint.
   /// Called during long calls, about ten times a second, on the thread that makes the call: to look for signals, for
   /// example. An exception that it throws ends the call and propagates to the caller. It must be thread-safe.
   std::function<void()> poll{};

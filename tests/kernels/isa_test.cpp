@@ -79,7 +79,8 @@ TEST(Isa, AnUnknownNameIsBadInput) {
 }
 
 TEST(Isa, WhatTheMachineLacksIsUnsupported) {
-  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16, Isa::neon, Isa::neondot}) {
+  for (const Isa isa :
+       {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16, Isa::neon, Isa::neondot}) {
     const std::vector<Isa> isas = available_isas();
     if (std::find(isas.begin(), isas.end(), isa) != isas.end()) continue;
     EXPECT_THROW(kernels_for(isa), Unsupported);
