@@ -357,8 +357,8 @@ TEST_F(Scheduling, VectorsAreComputedInRounds) {
     ThreadPool pool(1);
     const EncodeOptions options{.mode = mode, .normalize = model.sentences.normalize};
     encode({checkpoint_.model.get(), &pool, &default_kernels()}, texts, options,
-           [&](std::size_t i, std::span<const float> v) {
-             EXPECT_EQ(vectors[i], std::vector<float>(v.begin(), v.end())) << pooling << " " << i;
+           [&](std::size_t text, std::span<const float> v) {
+             EXPECT_EQ(vectors[text], std::vector<float>(v.begin(), v.end())) << pooling << " " << text;
            });
   }
   EXPECT_EQ(results(*running)[0].ids, alone(request(1, 30)).ids);
