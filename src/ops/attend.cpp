@@ -124,9 +124,10 @@ Tensor strip_step(Pass& p, const AttendConfig& c, const SegmentAttention& s, OpK
     const Segment& rows = s.segment();
     const Tensor dtapped = p.grad(tapped), dbias = zero_biases(p, relative.bias, 1);
     const Tensor dsinks = sinks_by_row(p, sinks, rows.first_row + rows.length);
+    const RowGradients drows(p, relative);
     for_each_strip_backward(p, c, s, strips, p.grad(strips), [&](const Tile& tile, GradientTile d, std::int64_t at) {
       d.bias = part_of(dbias, 0);
-      set_rows(p, relative, d);
+      d.of_queries = drows.of_queries, d.of_keys = drows.of_keys;
       d.sinks = dsinks;
       backward(s, tile, d);
       p.kernels.add(dtapped.data + at, d.strips, s.n_positions(), dtapped.data + at);

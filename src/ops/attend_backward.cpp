@@ -18,13 +18,13 @@ class TileBackward {
         dk_(dk),
         dv_(dv),
         scratch_(p, SegmentAttention::wide(c, dz.shape[2]), kRows, max_positions(segments)),
-        relative_(relative),
+        drows_(p, relative),
         dbiases_(zero_biases(p, relative.bias, segments.size())),
         dsinks_(sinks_by_row(p, sinks, dq.rows())) {}
 
   void run() {
     const auto n = static_cast<std::int64_t>(segments_.size()) * c_.n_kv_heads;
-    if (n >= p_.pool.size() || dbiases_.data != nullptr || relative_.is_by_row() || p_.shapes_only) {
+    if (n >= p_.pool.size() || dbiases_.data != nullptr || drows_.exist() || p_.shapes_only) {
       return for_kv_heads(p_, c_, segments_, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
         const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
         for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) run(s, i, worker, dk_, dv_);
@@ -51,7 +51,7 @@ class TileBackward {
     GradientTile d = scratch_.gradient(slot);
     d.bias = part_of(dbiases_, &s - segments_.data());
     d.sinks = dsinks_;
-    set_rows(p_, relative_, d);
+    d.of_queries = drows_.of_queries, d.of_keys = drows_.of_keys;
     s.score(tile);
     s.cap_and_mask(tile);
     float* const capped = scratch_.capped.row(slot);
@@ -110,7 +110,7 @@ class TileBackward {
   const Segments& segments_;
   const Tensor dz_, dq_, dk_, dv_;
   const BackwardScratch scratch_;
-  const RelativeScores relative_;
+  const RowGradients drows_;
   const Tensor dbiases_, dsinks_;
 };
 

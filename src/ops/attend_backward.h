@@ -75,12 +75,18 @@ inline void add_biases(Pass& p, const Tensor& parts, const Tensor& bias) {
   for (std::int64_t i = parts.rows(); i-- > 0;) accumulate(p, part_of(parts, i), dbias);
 }
 
-/// Sets the gradients of the terms by row that a tile adds to. Those of a key are summed in the order of the queries,
-/// as all strips of a head are one worker's (for_kv_heads).
-inline void set_rows(const Pass& p, const RelativeScores& relative, GradientTile& d) {
-  if (relative.of_queries.data != nullptr) d.of_queries = p.grad(relative.of_queries);
-  if (relative.of_keys.data != nullptr) d.of_keys = p.grad(relative.of_keys);
-}
+/// The gradients of the terms by row that tiles add to. Those of a key are summed in the order of the queries, as all
+/// strips of a head are one worker's (for_kv_heads). They are taken before the workers start: the first request for a
+/// gradient makes it.
+struct RowGradients {
+  Tensor of_queries{}, of_keys{};
+
+  RowGradients(const Pass& p, const RelativeScores& relative) {
+    if (relative.of_queries.data != nullptr) of_queries = p.grad(relative.of_queries);
+    if (relative.of_keys.data != nullptr) of_keys = p.grad(relative.of_keys);
+  }
+  bool exist() const { return of_queries.data != nullptr || of_keys.data != nullptr; }
+};
 
 /// The gradient of the sinks from each row, `[T, n_heads]`; no data without sinks.
 inline Tensor sinks_by_row(Pass& p, const Param* sinks, std::int64_t n_rows) {

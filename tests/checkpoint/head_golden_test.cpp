@@ -57,6 +57,42 @@ std::vector<std::string> head_cases() {
 
 class HeadGolden : public testing::TestWithParam<std::string> {
  protected:
+  /// The gradients of all parameters by copies of the last text, whose outputs have the factors of tools/goldens.
+  Values gradients_of_last_text(int threads, bool recompute, int copies = 1) const {
+    const Ids text = texts().back();
+    const auto n = static_cast<std::int64_t>(text.size());
+    const std::vector<float> outputs = golden_.at("output." + std::to_string(texts().size() - 1)).data;
+    std::vector<float> factors;
+    Ids ids;
+    std::vector<Segment> segments;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (std::size_t i = 0; i < outputs.size(); ++i) factors.push_back(static_cast<float>(std::cos(i)));
+      ids.insert(ids.end(), text.begin(), text.end());
+      segments.push_back({.first_row = copy * n, .length = n});
+    }
+    Gradients gradients;
+    for_each_param(model_.config(), model_.params(),
+                   [&](const Param& param, const std::string&, const Shape&) { gradients.add(param); });
+    ThreadPool pool(threads);
+    Arena arena;
+    Tape tape(gradients);
+    LossRequest loss;
+    (model_.config().task ? loss.output_gradients : loss.logit_gradients) = factors;
+    LossResult found;
+    Pass pass{{pool, default_kernels(), arena}, segments};
+    pass.compute = Compute::f32;
+    pass.training.tape = &tape;
+    pass.training.loss = &loss;
+    pass.training.result = &found;
+    pass.training.recompute = recompute;
+    model_.forward_backward(pass, ids);
+    Values values;
+    for_each_param(model_.config(), model_.params(), [&](const Param& param, const std::string& own, const Shape&) {
+      const Tensor gradient = gradients.of(param);
+      values[own] = {gradient.shape, {gradient.data, gradient.data + gradient.count()}};
+    });
+    return values;
+  }
   std::string name() const { return "heads/" + GetParam(); }
   std::vector<Ids> texts() const {
     std::vector<Ids> all;
@@ -102,34 +138,21 @@ TEST_P(HeadGolden, ATextHasTheSameBitsInAnyBatchAndOnEveryInstructionSet) {
 
 TEST_P(HeadGolden, GradientsEqualPyTorch) {
   const Values reference = params_of(*golden_gradient_checkpoint(name(), folder_ / "gradients").model);
-  const Ids ids = texts().back();
-  const std::vector<float> outputs = golden_.at("output." + std::to_string(texts().size() - 1)).data;
-  std::vector<float> factors;
-  for (std::size_t i = 0; i < outputs.size(); ++i) factors.push_back(static_cast<float>(std::cos(i)));
   for (const bool recompute : {false, true}) {
-    Gradients gradients;
-    for_each_param(model_.config(), model_.params(),
-                   [&](const Param& param, const std::string&, const Shape&) { gradients.add(param); });
-    ThreadPool pool(2);
-    Arena arena;
-    Tape tape(gradients);
-    LossRequest loss;
-    (model_.config().task ? loss.output_gradients : loss.logit_gradients) = factors;
-    LossResult found;
-    Pass pass{{pool, default_kernels(), arena}, {{0, static_cast<std::int64_t>(ids.size()), 0, nullptr}}};
-    pass.compute = Compute::f32;
-    pass.training.tape = &tape;
-    pass.training.loss = &loss;
-    pass.training.result = &found;
-    pass.training.recompute = recompute;
-    model_.forward_backward(pass, ids);
-    Values ours;
-    for_each_param(model_.config(), model_.params(), [&](const Param& param, const std::string& own, const Shape&) {
-      const Tensor gradient = gradients.of(param);
-      ours[own] = {gradient.shape, {gradient.data, gradient.data + gradient.count()}};
-    });
-    const Distance d = distance(ours, reference, 1e-5, 3e-7);  // the gradients of biases of keys are 0
+    const Distance d =
+        distance(gradients_of_last_text(2, recompute), reference, 1e-5, 3e-7);  // those of biases of keys are 0
     EXPECT_LE(d.worst, 1) << d.name;
+  }
+}
+
+/// Several times, because what threads do at the same time differs.
+TEST_P(HeadGolden, GradientsHaveTheSameBitsOnAnyThreads) {
+  constexpr int kCopies = 32;  // enough for every thread to have some at the same time
+  const Values alone = gradients_of_last_text(1, false, kCopies);
+  for (int run = 0; run < 10; ++run) {
+    for (const auto& [param, gradient] : gradients_of_last_text(4, false, kCopies)) {
+      ASSERT_TRUE(same_bits(gradient.data, alone.at(param).data)) << param << ", run " << run;
+    }
   }
 }
 

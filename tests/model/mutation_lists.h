@@ -197,6 +197,7 @@ inline const std::set<std::string> kNotTried = {
     "blocks.per_layer.per_layer_width",
     "context",
     "d_model",
+    "distance_table",
     "embedding_norm.weight",
     "embedding_width",
     "head_width",
