@@ -127,7 +127,7 @@ void add_features(Command& program) {
       command, o, run_features,
       "docs/features.md lists the formats. --out has KEY.indptr, KEY.indices and KEY.values, where KEY is the\n"
       "dictionary's name or site.\n"
-      "Example: vitrine features gemma-2-2b/ \"The Eiffel Tower\" --sae gemma-scope-2b-pt-res/layer_20/"
+      "Example: vitrine features hf:google/gemma-2-2b \"The Eiffel Tower\" --sae gemma-scope-2b-pt-res/layer_20/"
       "width_16k/average_l0_71");
 }
 
