@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -46,5 +47,9 @@ def test_a_sample_is_strict(tmp_path: Path) -> None:
 
 def test_the_stubs_are_those_of_the_extension(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy.stubtest", "vitrine", "--concise"]
+    if importlib.util.find_spec("transformer_lens") is None:  # these two import it
+        absent = tmp_path / "absent.txt"
+        absent.write_text("vitrine.lens._driver\nvitrine.lens.bridge\n")
+        command += ["--allowlist", str(absent)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -1,5 +1,6 @@
 """TransformerLens 4's driver protocol on vitrine's engine."""
 
+# mypy: disable-error-code="import-not-found"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

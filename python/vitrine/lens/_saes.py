@@ -1,5 +1,6 @@
 """SAELens's dictionaries at the sites of a HookedTransformer, as SAELens's HookedSAETransformer has them."""
 
+# mypy: disable-error-code="import-not-found"
 from __future__ import annotations
 
 import warnings

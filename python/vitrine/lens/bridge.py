@@ -7,6 +7,7 @@
 
 It needs the package transformer-lens, version 4.3. docs/lens.md lists what differs."""
 
+# mypy: disable-error-code="import-not-found"
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ class _Adapter(ArchitectureAdapter):
 
     def __init__(self, config: TransformerBridgeConfig) -> None:
         super().__init__(config)
-        self.component_mapping = {}
+        self.component_mapping: dict[str, Any] = {}
         self.bridge: VitrineBridge | None = None
 
     def apply_output_logits_transform(self, logits: Tensor) -> Tensor:
