@@ -18,7 +18,8 @@ std::int64_t row_of(const DistanceTableConfig& c, std::int64_t distance) {
     const float ratio = static_cast<float>(away) / static_cast<float>(middle);
     const auto whole = static_cast<float>(static_cast<double>(*c.max_distance - 1) / static_cast<double>(middle));
     const float step = std::ceil(log(ratio) / log(whole) * static_cast<float>(middle - 1));
-    const auto wide = static_cast<std::int64_t>(step + static_cast<float>(middle));
+    const float place = step + static_cast<float>(middle), most = static_cast<float>(2 * c.span);  // it may be infinite
+    const std::int64_t wide = place < most ? static_cast<std::int64_t>(std::max(place, -most)) : 2 * c.span;
     bucket = distance < 0 ? -wide : wide;
   }
   return std::clamp<std::int64_t>(bucket + c.span, 0, 2 * c.span - 1);
@@ -28,11 +29,14 @@ PositionRows position_rows(Pass& p, const DistanceTableConfig& c, const Param& t
                            Stack stack) {
   std::int64_t n = 1;
   for (const Segment& s : p.segments_of(stack)) n = std::max(n, s.position + s.length);
-  const std::int64_t first = row_of(c, -(n - 1)), end = row_of(c, n - 1) + 1;
   auto of_distance = std::make_shared<std::vector<std::int32_t>>();
   for (std::int64_t distance = -(n - 1); distance < n; ++distance) {
-    of_distance->push_back(static_cast<std::int32_t>(row_of(c, distance) - first));
+    of_distance->push_back(static_cast<std::int32_t>(row_of(c, distance)));
   }
+  // The rows need not ascend with the distance: a max_distance below the middle makes the logarithms fall.
+  const auto [lowest, highest] = std::minmax_element(of_distance->begin(), of_distance->end());
+  const std::int64_t first = *lowest, end = *highest + 1;
+  for (std::int32_t& row : *of_distance) row -= static_cast<std::int32_t>(first);
   std::vector<std::int32_t> numbers;
   for (std::int64_t row = first; row < end; ++row) numbers.push_back(static_cast<std::int32_t>(row));
   Tensor rows = embed(p, table, numbers, {.name = "rel_embed"});
