@@ -29,6 +29,15 @@ class PartsMixin:
     def has_site(self, name: str) -> bool:
         raise NotImplementedError
 
+    def set_use_attn_result(self, use_attn_result: bool) -> None:
+        self.cfg.use_attn_result = use_attn_result
+
+    def set_use_split_qkv_input(self, use_split_qkv_input: bool) -> None:
+        self.cfg.use_split_qkv_input = use_split_qkv_input
+
+    def set_use_hook_mlp_in(self, use_hook_mlp_in: bool) -> None:
+        self.cfg.use_hook_mlp_in = use_hook_mlp_in
+
     def value_of(self, tokens: Tensor, name: str) -> Tensor:
         """The value of a site, without hooks."""
         ids = torch.as_tensor(tokens)

@@ -191,15 +191,6 @@ class VitrineBridge(
     def enable_compatibility_mode(self, *_: Any, **__: Any) -> None:
         raise Unsupported("[enable_compatibility_mode] vitrine does not process weights: they are the checkpoint's")
 
-    def set_use_attn_result(self, use_attn_result: bool) -> None:
-        self.cfg.use_attn_result = use_attn_result
-
-    def set_use_split_qkv_input(self, use_split_qkv_input: bool) -> None:
-        self.cfg.use_split_qkv_input = use_split_qkv_input
-
-    def set_use_hook_mlp_in(self, use_hook_mlp_in: bool) -> None:
-        self.cfg.use_hook_mlp_in = use_hook_mlp_in
-
     def set_use_attn_in(self, use_attn_in: bool) -> None:
         if use_attn_in and self.cfg.n_key_value_heads is not None:
             raise Unsupported("[set_use_attn_in] use_split_qkv_input with grouped-query attention")

@@ -207,15 +207,6 @@ class HookedTransformer(TextMixin, WeightsMixin, PartsMixin, GenerateMixin, SaeM
     def requires_grad_(self, requires_grad: bool = True) -> HookedTransformer:
         return self
 
-    def set_use_attn_result(self, use_attn_result: bool) -> None:
-        self.cfg.use_attn_result = use_attn_result
-
-    def set_use_split_qkv_input(self, use_split_qkv_input: bool) -> None:
-        self.cfg.use_split_qkv_input = use_split_qkv_input
-
-    def set_use_hook_mlp_in(self, use_hook_mlp_in: bool) -> None:
-        self.cfg.use_hook_mlp_in = use_hook_mlp_in
-
     def set_use_attn_in(self, use_attn_in: bool) -> None:
         assert self.cfg.n_key_value_heads is None or not use_attn_in, "use split_qkv_input with grouped-query attention"
         self.cfg.use_attn_in = use_attn_in
