@@ -203,8 +203,9 @@ double polynomial(const double (&c)[N], double x) {
 
 double exp(double x) { return exp_of(x); }
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 // Compiled for several instruction sets, of which the loader takes the best; all have the same operations and bits.
+// (The loader chooses before TSan's runtime has begun, whose calls in the choice would end the process.)
 [[gnu::target_clones("avx512f", "avx2", "default")]]
 #endif
 void exp(std::span<const double> x, double* y) {

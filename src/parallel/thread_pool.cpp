@@ -8,9 +8,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "parallel/in_loop.h"
 
 namespace vitrine {
 namespace {
+
+thread_local int loops_of_thread = 0;  // that the thread is in: a loop of one pool may run one of another
 
 constexpr std::chrono::microseconds kSpinTime{50};  // longer than most gaps between two loops of a forward
 constexpr int kMaxThreads = 1024;
@@ -76,6 +79,7 @@ bool ThreadPool::start(Call call, const void* context, std::int64_t count, std::
     throw InternalError("parallel_for", "called while another loop of the same pool is running");
   }
   running_.store(true, std::memory_order_relaxed);
+  ++loops_of_thread;
   const std::int64_t n = size();
   const std::int64_t most = n == 1 ? 1 : n * kPiecesPerThread;
   const std::int64_t pieces = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, most);
@@ -129,6 +133,7 @@ void ThreadPool::finish() {
     unfinished_.wait(left, std::memory_order_acquire);
   }
   running_.store(false, std::memory_order_relaxed);
+  --loops_of_thread;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
@@ -138,6 +143,7 @@ void ThreadPool::keep_failure() {
 }
 
 void ThreadPool::work(int thread) {
+  ++loops_of_thread;
   std::uint32_t last = 0;
   for (;;) {
     spin_until([&] { return generation_.load(std::memory_order_acquire) != last; });
@@ -147,6 +153,8 @@ void ThreadPool::work(int thread) {
     take_pieces(thread);
   }
 }
+
+bool in_parallel_loop() { return loops_of_thread > 0; }
 
 int default_thread_count() {
   cpu_set_t set;

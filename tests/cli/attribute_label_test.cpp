@@ -80,7 +80,8 @@ TEST_F(AttributeLabel, WordsInAChatTemplateHavePlaces) {
     more.insert(more.begin(), command);
     return json_of(more);
   };
-  for (const Json& score : of("rerank", {})["results"]) {
+  const Json ranked = of("rerank", {});
+  for (const Json& score : ranked["results"]) {
     const Json parts = of("attribute", {"--document", score["index"].dump()});
     EXPECT_EQ(parts["output"].get<float>(), score["logits"][0].get<float>());
     EXPECT_NEAR(sum_of(parts["terms"]), parts["output"].get<double>(), 1e-5 * std::abs(sum_of(parts["terms"])));
@@ -132,7 +133,8 @@ TEST_F(AttributeLabel, ClassifiersReadPairsInAChatTemplate) {
   const Arguments texts = {"attribute", model, "a b", " c  e ", "f", "--document", "0"};
   const Json parts = json_of(texts);
   EXPECT_EQ(parts["ids"], Json({21, 5, 6, 8, 7, 9, 23}));
-  for (const Json& score : json_of({"rerank", model, "a b", " c  e ", "f"})["results"]) {
+  const Json ranked = json_of({"rerank", model, "a b", " c  e ", "f"});
+  for (const Json& score : ranked["results"]) {
     if (score["index"] == 0) {
       EXPECT_EQ(parts["output"].get<float>(), score["logits"][0].get<float>());
     }

@@ -54,7 +54,8 @@ TEST(Inside, RepeatedTokensAreDrawnFromTheSeed) {
 
 TEST(Inside, EqualPromptsHaveNothingToRecover) {
   const Arguments equal = {"patch", golden("gpt2"), "--clean-ids", "1,2", "--corrupted-ids", "1,2", "--token", "#4"};
-  for (const Json& row : json_of(equal)["recovered"]) {
+  const Json patched = json_of(equal);
+  for (const Json& row : patched["recovered"]) {
     for (const Json& value : row) EXPECT_TRUE(value.is_null());
   }
   EXPECT_THAT(output_of(equal), testing::AllOf(HasSubstr("–"), testing::Not(HasSubstr("nan"))));

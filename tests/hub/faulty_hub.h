@@ -86,7 +86,10 @@ class FaultyHub {
     if (!saved_.contains(name)) saved_[name] = old == nullptr ? std::nullopt : std::optional<std::string>(old);
     ::setenv(name.c_str(), value.c_str(), 1);
   }
-  void add(const std::string& name, std::string content) { files_[name] = std::move(content); }
+  void add(const std::string& name, std::string content) {
+    const std::lock_guard lock(mutex_);
+    files_[name] = std::move(content);
+  }
   std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_of(hub_)); }
   std::string store() const { return "http://localhost:" + std::to_string(port_of(store_)); }
   std::string cache() const { return folder_ + "/cache"; }

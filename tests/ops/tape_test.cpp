@@ -47,6 +47,15 @@ TEST_F(TapeTest, AnOpWithoutABackwardIsDetected) {
   EXPECT_THAT(message_of<InternalError>([&] { tape_.grad(unknown); }), testing::HasSubstr("not on the tape"));
 }
 
+/// The first request allocates, and two threads may not: it is refused on one thread too, so that every test sees it.
+TEST_F(TapeTest, ALoopMayNotAskFirstForAGradient) {
+  const Tensor x = known();
+  const auto ask = [&] { pool_.parallel_for(1, 1, [&](std::int64_t, std::int64_t, int) { tape_.grad(x); }); };
+  EXPECT_THAT(message_of<InternalError>(ask), testing::HasSubstr("ask before the loop begins"));
+  tape_.grad(x);
+  EXPECT_NO_THROW(ask());
+}
+
 TEST_F(TapeTest, AnOutputIsRecordedOnce) {
   const Tensor x = known();
   EXPECT_EQ(message_of<InternalError>([&] { tape_.record("twice", {}, x, [] {}); }),

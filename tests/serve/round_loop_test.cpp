@@ -70,6 +70,7 @@ TEST_F(LoopTest, RequestsOfSeveralModelsHaveTheTokensTheyHaveAlone) {
   }
   EXPECT_EQ(first.metrics.generated_tokens, 40);
   EXPECT_EQ(second.metrics.generated_tokens, 40);
+  end();  // the models leave first
 }
 
 TEST_F(LoopTest, ASchedulerThatLeavesEndsItsWorkAndNoOthers) {
@@ -90,6 +91,7 @@ TEST_F(LoopTest, ASchedulerThatLeavesEndsItsWorkAndNoOthers) {
   EXPECT_THROW(leaves->scheduler()->submit(golden_job(golden_request(leaves->model(), 3, 1))), RequestError);
   leaves.reset();
   EXPECT_EQ(result_of(*kept).ids, ids_alone(stays.model(), golden_request(stays.model(), 1, 60)));
+  end();  // the model leaves first
 }
 
 TEST_F(LoopTest, SchedulersLeaveAlsoWithoutRounds) {
