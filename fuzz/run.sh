@@ -13,7 +13,7 @@ shift || true
 
 for target in "$@"; do
   case "$target" in
-    config | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
+    config | dictionary | generation_config | hugging_face | safetensors | shard_index) dictionary=config ;;
     gguf_model | gguf_vocab | tiktoken | tokenizer_json) dictionary=$target ;;
     template) dictionary=template ;;
     request) dictionary=request ;;

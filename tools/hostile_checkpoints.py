@@ -345,13 +345,16 @@ class Runner:
         self.out, self.errors = os.path.join(scratch, "out.npy"), os.path.join(scratch, "errors")
         self.counts, self.broken, self.number = {}, [], 0
 
+    def command(self, path):
+        """What the program does with the files."""
+        return ["logits", path, "--ids", "0,1,2"]
+
     def check(self, group, what, write_files, must_fail):
         """Writes the files and runs the program on them."""
         self.number += 1
         if self.quick and self.number % 16:
             return
-        model = write_files()
-        command = [self.program, "logits", model, "--ids", "0,1,2", "--threads", "1", "--out", self.out]
+        command = [self.program, *self.command(write_files()), "--threads", "1", "--out", self.out]
         status, seconds, processor, megabytes = self.starter.run(command, self.errors)
         output = read(self.errors)
         right = os.WIFEXITED(status) and (

@@ -10,6 +10,7 @@
 #include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/eval_conversations.h"
+#include "cli/eval_dictionaries.h"
 #include "cli/eval_texts.h"
 #include "cli/generate_options.h"
 #include "cli/output.h"
@@ -35,6 +36,7 @@ struct EvalOptions : Options, SplitOptions {
   std::string against, against_compute = "auto";
   bool layers = false;
   TaskKeys task;
+  std::string out;  // what is known of each feature
 };
 
 constexpr std::int64_t kBatch = 32;  // sources that are translated at once
@@ -135,7 +137,20 @@ void run_eval_task(const EvalOptions& o) {
   eval_task(o, o.task, has_model ? o.first : "", has_model ? o.second : o.first, o.against);
 }
 
+/// Dictionaries are evaluated over one plain text.
+void require_plain_text(const EvalOptions& o) {
+  const bool has_other = !o.task.task.empty() || !o.preference.path.empty() || !o.target_file.empty() ||
+                         !o.against.empty() || is_json_lines(o.positionals == 2 ? o.second : o.first);
+  if (has_other) {
+    throw UsageError("--sae",
+                     "dictionaries are evaluated over one plain text, without --against, --task, --pairs and "
+                     "--target");
+  }
+}
+
 void run_eval(const EvalOptions& o) {
+  if (!o.out.empty() && o.dictionaries.empty()) throw MissingArgument("--sae");
+  if (!o.dictionaries.empty()) require_plain_text(o);
   if (!o.task.task.empty()) return run_eval_task(o);
   const bool has_plain_text = o.preference.path.empty() && o.target_file.empty();
   if (!o.against.empty() && !has_plain_text) {
@@ -166,8 +181,14 @@ void run_eval(const EvalOptions& o) {
   if (!o.no_special) config.bos = session.bos();
 
   std::optional<ModelDifference> difference;
+  std::vector<DictionaryQuality> qualities;
   Evaluation result;
-  if (!o.against.empty()) {
+  if (!o.dictionaries.empty()) {
+    EvaluatedDictionaries evaluated = evaluate_dictionaries(session.context(o), ids, config);
+    result = evaluated.evaluation;
+    qualities = std::move(evaluated.qualities);
+    if (!o.out.empty()) write_feature_statistics(o.out, qualities, *session.pool);
+  } else if (!o.against.empty()) {
     const Compared compared = compare_models(o, session, text_file->text(), policy, ids, config);
     result = compared.evaluation;
     difference = compared.difference;
@@ -183,6 +204,7 @@ void run_eval(const EvalOptions& o) {
         {"tokens", result.tokens}, {"bytes", result.bytes},    {"windows", result.windows},
         {"window", result.window}, {"stride", result.stride},  {"bos", config.bos ? Json(*config.bos) : Json(nullptr)}};
     if (difference) add_difference(*difference, object);
+    if (!qualities.empty()) add_qualities(qualities, object);
     return print_json(object);
   }
   print(
@@ -192,6 +214,7 @@ void run_eval(const EvalOptions& o) {
                   grouped(result.windows), result.window, result.stride,
                   config.bos ? fmt::format("each beginning with BOS ({})", *config.bos) : "without BOS"));
   if (difference) print(to_string(*difference));
+  if (!qualities.empty()) print(to_string(qualities));
 }
 
 }  // namespace
@@ -228,6 +251,11 @@ void add_eval(Command& program) {
   command.add_flag("--layers", o->layers, "With --against: compare the stream after each layer, too")->needs(against);
   add_task_keys(command, o->task);
   add_modifiers(command, *o);
+  add_measured_dictionaries(command, *o);
+  command.add_option(
+      "--out", o->out,
+      "With --sae: write the density of each feature, and what the weights say about it, to a .safetensors "
+      "file");
   add_split(command, *o);
   finish_command(
       command, o, run_eval,
@@ -235,6 +263,8 @@ void add_eval(Command& program) {
       "window that contains it, unless nothing precedes it there.\n"
       "Of conversations, what `train` would learn counts; --template, --mask, --learn and --now are for them and for\n"
       "--pairs.\n"
+      "--sae reports how well dictionaries of features reconstruct their sites, and the loss with the reconstructions\n"
+      "and with zeros in place of them (docs/features.md).\n"
       "Example: vitrine eval stories260K.bin story.txt --tokenizer tok512.bin");
 }
 

@@ -20,11 +20,6 @@ struct FeaturesOptions : Options {
   std::string out;
 };
 
-/// The name of a dictionary, or its site.
-std::string key_of(const Dictionary& dictionary) {
-  return dictionary.name.empty() ? name_of(dictionary.output) : dictionary.name;
-}
-
 Json tokens_json(const ActiveFeatures& own, const RowSelection& rows, std::size_t top) {
   Json tokens = Json::array();
   for (std::int64_t t = rows.begin; t < rows.end; ++t) {

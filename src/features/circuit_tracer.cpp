@@ -97,6 +97,7 @@ std::vector<ReadDictionary> read_cross_layer(const DictionaryFolder& folder, con
 std::vector<ReadDictionary> read_circuit_tracer(const DictionaryFolder& folder) {
   const std::string where = folder.path("config.yaml");
   const auto file = MappedFile::open(where);
+  refuse_pickle(where, file->bytes());
   const auto fields = yaml_fields(file->text_without_mark(), where);
   const auto field = [&](const char* key) {
     const auto found = fields.find(key);

@@ -116,10 +116,6 @@ std::span<const std::byte> compressed_bytes(const MappedFile& file, const Member
 
 std::vector<std::byte> inflated(const MappedFile& file, const Member& member, std::span<const std::byte> from) {
   constexpr std::size_t kAtOnce = std::size_t{1} << 30;  // zlib counts in 32 bits
-  if (member.size > kInflatedFreely && member.size / kMaxRatio > member.compressed) {
-    throw Unsupported(file.path(), "{}: expected at most {} times its {} bytes, got {} bytes", member.name, kMaxRatio,
-                      member.compressed, member.size);
-  }
   std::vector<std::byte> to(static_cast<std::size_t>(member.size));
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw OutOfCapacity(file.path(), "zlib has no memory");
@@ -148,6 +144,17 @@ constexpr NpyType kNpyTypes[] = {{"<f4", "F32", DType::f32},
                                  {"<f8", "F64", std::nullopt},
                                  {"<i4", "I32", std::nullopt},
                                  {"<i8", "I64", std::nullopt}};
+
+/// Refuses an archive that would inflate to much more than its size. Members may share bytes, so their sum counts.
+void refuse_bomb(const MappedFile& file, const std::vector<Member>& members) {
+  std::uint64_t total = 0;
+  for (const Member& member : members) {
+    if (member.method == kDeflated && __builtin_add_overflow(total, member.size, &total)) total = ~std::uint64_t{0};
+    if (total <= kInflatedFreely || total / kMaxRatio <= file.bytes().size()) continue;
+    throw Unsupported(file.path(), "{}: expected arrays of at most {} times the archive's {} bytes, got {} bytes",
+                      member.name, kMaxRatio, file.bytes().size(), total);
+  }
+}
 
 /// The text after `'key':` in the header of an array.
 std::string_view value_of(std::string_view header, std::string_view key, const std::string& where) {
@@ -204,7 +211,9 @@ StoredTensor read_array(std::span<const std::byte> bytes, const std::string& whe
 TensorTable open_npz(const std::shared_ptr<const MappedFile>& file) {
   auto storage = std::make_shared<NpzStorage>(NpzStorage{file, {}});
   std::map<std::string, StoredTensor> tensors;
-  for (const Member& member : read_directory(*file)) {
+  const std::vector<Member> members = read_directory(*file);
+  refuse_bomb(*file, members);
+  for (const Member& member : members) {
     if (!member.name.ends_with(".npy")) throw Unsupported(file->path(), "the archive has {}, no array", member.name);
     if ((member.flags & 1) != 0) throw Unsupported(file->path(), "{}: it is encrypted", member.name);
     std::span<const std::byte> bytes = compressed_bytes(*file, member);

@@ -160,27 +160,15 @@ PairEvaluation evaluate_pairs(const GenerateContext& context, std::span<const Te
   return result;
 }
 
-namespace {
-
-/// log Σ exp(logits)
-double log_sum(std::span<const float> logits) {
-  const auto most = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  double sum = 0;
-  for (const float x : logits) sum += math::exp(static_cast<double>(x) - most);
-  return most + math::log(sum);
-}
-
-double kl_of(std::span<const float> p, std::span<const float> q) {
-  const double of_p = log_sum(p), of_q = log_sum(q);
+double kl_divergence(std::span<const float> p, double normalizer_p, std::span<const float> q, double normalizer_q) {
   double kl = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
-    const double log_p = static_cast<double>(p[i]) - of_p, log_q = static_cast<double>(q[i]) - of_q;
-    kl += math::exp(log_p) * (log_p - log_q);
+    const double log_p = static_cast<double>(p[i]) - normalizer_p, log_q = static_cast<double>(q[i]) - normalizer_q;
+    const double probability = math::exp(log_p);
+    if (probability > 0) kl += probability * (log_p - log_q);
   }
   return std::max(kl, 0.0);
 }
-
-}  // namespace
 
 Divergence divergence(const GenerateContext& p, const GenerateContext& q, const Tokens& tokens) {
   std::vector<float> logits;  // of p
@@ -193,7 +181,7 @@ Divergence divergence(const GenerateContext& p, const GenerateContext& q, const 
     for (std::int64_t row = 0; row < rows.rows(); ++row) {
       const std::span<const float> of_q(rows.row(row), n);
       const std::span<const float> of_p(logits.data() + static_cast<std::size_t>(first + row) * n, n);
-      result.kl += kl_of(of_p, of_q);
+      result.kl += kl_divergence(of_p, log_sum_exp(of_p), of_q, log_sum_exp(of_q));
       const auto top = [](std::span<const float> x) { return std::max_element(x.begin(), x.end()) - x.begin(); };
       result.same_top += top(of_p) == top(of_q) ? 1 : 0;
       ++result.positions;

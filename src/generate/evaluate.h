@@ -69,6 +69,9 @@ PairEvaluation evaluate_pairs(const GenerateContext& context, std::span<const Te
 
 // How far the predictions of one model are from those of another.
 
+/// KL(p ‖ q) of two rows of logits, in nats; each comes with its log Σ exp(logits) (log_sum_exp).
+double kl_divergence(std::span<const float> p, double normalizer_p, std::span<const float> q, double normalizer_q);
+
 struct Divergence {
   double kl = 0;        ///< The mean of KL(p ‖ q) over positions, in nats.
   double same_top = 0;  ///< The fraction of positions at which both have the same most likely token.

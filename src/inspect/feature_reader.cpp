@@ -72,6 +72,10 @@ std::vector<ActiveFeatures> read_features(const GenerateContext& given, std::spa
   return all;
 }
 
+std::string key_of(const Dictionary& dictionary) {
+  return dictionary.name.empty() ? name_of(dictionary.output) : dictionary.name;
+}
+
 std::vector<SparseValue> strongest(std::span<const SparseValue> row, std::size_t k) {
   std::vector<SparseValue> found(std::min(k, row.size()));
   std::ranges::partial_sort_copy(row, found, [](const SparseValue& a, const SparseValue& b) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "generate/context.h"
@@ -25,6 +26,9 @@ struct ActiveFeatures {
 /// model with an encoder.
 std::vector<ActiveFeatures> read_features(const GenerateContext& context, std::span<const std::int32_t> ids,
                                           std::optional<std::size_t> top = {});
+
+/// KEY of files and tables: the name of a dictionary, or its site.
+std::string key_of(const Dictionary& dictionary);
 
 /// The k strongest of a row: by falling value, then by index.
 std::vector<SparseValue> strongest(std::span<const SparseValue> row, std::size_t k);

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/math.h"
+#include "generate/evaluate.h"
 #include "generate/sampler.h"
 #include "inspect/text_pass.h"
+#include "inspect/window_run.h"
 
 namespace vitrine {
 namespace {
-
-constexpr std::int64_t kGroupElements = std::int64_t{1} << 22;  // 16 MiB of logits at a time, of each model
 
 /// The site of the stream after each layer.
 std::vector<SiteId> resid_sites(const ModelConfig& config) {
@@ -30,13 +29,7 @@ struct PositionDifference {
 PositionDifference difference_of(std::span<const float> own, std::span<const float> other, std::int32_t target) {
   const double own_normalizer = log_sum_exp(own), normalizer = log_sum_exp(other);
   PositionDifference out;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const double log_q = static_cast<double>(own[i]) - own_normalizer;
-    const double log_p = static_cast<double>(other[i]) - normalizer;
-    const double p = math::exp(log_p);
-    if (p > 0) out.kl += p * (log_p - log_q);
-  }
-  out.kl = std::max(out.kl, 0.0);
+  out.kl = kl_divergence(other, normalizer, own, own_normalizer);
   out.nats = normalizer - static_cast<double>(other[static_cast<std::size_t>(target)]);
   out.own_nats = own_normalizer - static_cast<double>(own[static_cast<std::size_t>(target)]);
   const auto top = [](std::span<const float> x) { return std::max_element(x.begin(), x.end()) - x.begin(); };
@@ -45,44 +38,6 @@ PositionDifference difference_of(std::span<const float> own, std::span<const flo
 }
 
 }  // namespace
-
-/// One model's pass over a window, whose last states the head reads group by group.
-struct ModelComparison::Run {
-  const GenerateContext& context;
-  Arena arena;
-  Pass pass;
-  std::vector<float> last;                  // the input of the final norm
-  std::vector<std::vector<float>> streams;  // after each layer
-
-  Run(const GenerateContext& of, std::span<const std::int32_t> ids) : context(of), pass(text_pass(of, arena, ids)) {}
-
-  /// Runs the window. Calls layer(i, stream) after each layer, if it is not null.
-  void run(std::span<const std::int32_t> ids, const std::function<void(std::size_t, const Tensor&)>& layer) {
-    const ModelConfig& config = context.model->config();
-    const SiteId end = stream_states(config, false).back();
-    std::vector<SiteId> sites = layer ? resid_sites(config) : std::vector<SiteId>{};
-    const auto n_layers = sites.size();
-    sites.push_back(end);
-    SiteReader reader(sites, [&](Pass&, const SiteId& id, const Tensor& value) {
-      const auto layers_end = sites.begin() + static_cast<std::ptrdiff_t>(n_layers);
-      const auto at = std::find(sites.begin(), layers_end, id);
-      if (at != layers_end) layer(static_cast<std::size_t>(at - sites.begin()), value);
-      if (id == end) last.assign(value.data, value.data + value.count());
-    });
-    pass.taps = &reader;
-    context.model->forward(pass, Tokens(ids));
-    pass.taps = nullptr;
-    if (pass.segments[0].failure) throw error_of(*pass.segments[0].failure);
-  }
-
-  Tensor logits(std::int64_t first, std::int64_t n) {
-    const ModelConfig& config = context.model->config();
-    const std::int64_t d = config.width_before(config.n_layers());
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(n));
-    std::iota(numbers.begin(), numbers.end(), first);
-    return context.model->head(pass, {last.data() + first * d, {n, d}}, numbers);
-  }
-};
 
 ModelComparison::ModelComparison(const GenerateContext& own, const GenerateContext& other, bool layers)
     : own_(own), other_(other), layers_(layers) {
@@ -107,33 +62,45 @@ ModelComparison::ModelComparison(const GenerateContext& own, const GenerateConte
 
 double ModelComparison::add(std::span<const std::int32_t> ids, std::int64_t first_row) {
   const std::span<const std::int32_t> fed = ids.first(ids.size() - 1);  // no target follows the last one
-  Run own(own_, fed), other(other_, fed);
-  other.run(fed,
-            layers_
-                ? [&](std::size_t,
-                      const Tensor& stream) { other.streams.emplace_back(stream.data, stream.data + stream.count()); }
-                : std::function<void(std::size_t, const Tensor&)>());
-  own.run(fed, layers_ ? [&](std::size_t layer, const Tensor& stream) {
-    const std::vector<float>& of_other = other.streams[layer];
-    for (std::size_t i = 0; i < of_other.size(); ++i) {
-      const double value = static_cast<double>(of_other[i]), difference = static_cast<double>(stream.data[i]) - value;
-      differences_[layer] += difference * difference;
-      sizes_[layer] += value * value;
-    }
-  } : std::function<void(std::size_t, const Tensor&)>());
-
+  WindowRun own(own_, fed), other(other_, fed);
+  if (layers_) {
+    compare_streams(own, other);
+  } else {
+    other.run();
+    own.run();
+  }
   const double before = sums_.own_nats;
   const auto n_rows = static_cast<std::int64_t>(fed.size());
-  const std::int64_t group = std::max<std::int64_t>(1, kGroupElements / own_.model->config().vocab_size);
+  const std::int64_t group = rows_of_logits_at_once(own_.model->config());
   for (std::int64_t first = first_row; first < n_rows; first += group) {
     compare_rows(own, other, ids.subspan(1), first, std::min(group, n_rows - first));
   }
   return sums_.own_nats - before;
 }
 
-void ModelComparison::compare_rows(Run& own, Run& other, std::span<const std::int32_t> targets, std::int64_t first,
-                                   std::int64_t n) {
-  const ArenaScope own_scope(own.arena), other_scope(other.arena);
+void ModelComparison::compare_streams(WindowRun& own, WindowRun& other) {
+  std::vector<std::vector<float>> streams(differences_.size());  // of the other model, after each layer
+  const auto layer_of = [](const SiteId& id) { return static_cast<std::size_t>(id.layer); };
+  SiteReader read(resid_sites(other_.model->config()), [&](Pass&, const SiteId& id, const Tensor& value) {
+    std::vector<float>& to = streams[layer_of(id)];
+    to.insert(to.end(), value.data, value.data + value.count());
+  });
+  other.run(&read);
+  SiteReader compare(resid_sites(own_.model->config()), [&](Pass& pass, const SiteId& id, const Tensor& stream) {
+    const std::size_t layer = layer_of(id);
+    const float* const of_other = streams[layer].data() + pass.segments.front().position * stream.row_size();
+    for (std::int64_t i = 0; i < stream.count(); ++i) {
+      const double value = static_cast<double>(of_other[i]), difference = static_cast<double>(stream.data[i]) - value;
+      differences_[layer] += difference * difference;
+      sizes_[layer] += value * value;
+    }
+  });
+  own.run(&compare);
+}
+
+void ModelComparison::compare_rows(WindowRun& own, WindowRun& other, std::span<const std::int32_t> targets,
+                                   std::int64_t first, std::int64_t n) {
+  const ArenaScope own_scope(own.arena()), other_scope(other.arena());
   const Tensor of_own = own.logits(first, n), of_other = other.logits(first, n);
   const auto vocab_size = static_cast<std::size_t>(own_.model->config().vocab_size);
   std::vector<PositionDifference> positions(static_cast<std::size_t>(n));

@@ -30,6 +30,8 @@ struct ModelDifference {
   std::vector<double> resid_errors;
 };
 
+class WindowRun;
+
 class ModelComparison {
  public:
   /// With `layers`, compares the streams as well. Keeps references to its arguments. Throws BadInput if the models have
@@ -43,8 +45,9 @@ class ModelComparison {
   ModelDifference result() const;
 
  private:
-  struct Run;
-  void compare_rows(Run& own, Run& other, std::span<const std::int32_t> targets, std::int64_t first, std::int64_t n);
+  void compare_streams(WindowRun& own, WindowRun& other);
+  void compare_rows(WindowRun& own, WindowRun& other, std::span<const std::int32_t> targets, std::int64_t first,
+                    std::int64_t n);
 
   const GenerateContext &own_, &other_;
   bool layers_;

@@ -338,6 +338,8 @@ class AttachedDictionaries : public AttachedSites {
         const PassScope scope(p);
         SiteRun(p, run, runs_).run(result, out);
         if (!run.has_readers) run.forget();
+        run.input = {};
+        run.kept_input = {};
       }
       result = p.tap(run.dictionary->at(Value::output), out);
     }

@@ -13,6 +13,7 @@ namespace vitrine {
 namespace {
 
 constexpr std::int64_t kPanelOfFeatures = std::int64_t{1} << 20;  // floats of p at a time: 4 MiB
+constexpr std::int64_t kGrowingFeatures = std::int64_t{1} << 24;  // of rows whose lists of active features grow
 
 struct FeatureCandidate {
   float key;
@@ -60,6 +61,15 @@ class FeatureSelector {
   }
 
   std::shared_ptr<const SparseRows> rows() { return std::make_shared<SparseRows>(SparseRows{std::move(rows_)}); }
+
+  /// Appends the first n rows without what a growing vector reserves, and begins anew.
+  void append_to(SparseRows& all, std::int64_t n) {
+    for (std::int64_t t = 0; t < n; ++t) {
+      std::vector<SparseValue>& row = rows_[static_cast<std::size_t>(t)];
+      all.rows.emplace_back(row.begin(), row.end());
+      row.clear();
+    }
+  }
 
  private:
   bool is_top() const {
@@ -127,6 +137,32 @@ void scale_and_add_bias(const float* q, const float* gain, const float* bias, st
 
 MatrixView matrix_of(const Tensor& x) { return view_of(x.data, x.rows(), x.row_size(), x.row_size()); }
 
+/// Chooses the activations of n rows from `begin` on, panel by panel of features.
+void encode_rows(Pass& p, const Dictionary& dictionary, const Tensor& all, const ActiveRows& active, std::int64_t begin,
+                 std::int64_t n_rows, FeatureSelector& selector) {
+  const ArenaScope scope(p.arena);
+  const Tensor x = all.row_range(begin, n_rows);
+  const std::int64_t n = dictionary.d_sae();
+  const std::int64_t panel = std::min(n, std::max<std::int64_t>(kPanelOfFeatures / x.rows() / 64 * 64, 256));
+  const Tensor q = p.tensor({x.rows(), panel});
+  const float* const bias = dictionary.encoder_bias.present() ? p.vector(dictionary.encoder_bias) : nullptr;
+  const bool is_gated = dictionary.selection.kind == FeatureSelection::Kind::gated;
+  const Tensor gated = is_gated ? p.tensor(q.shape) : Tensor{};
+  for (std::int64_t first = 0; first < n && !p.shapes_only; first += panel) {
+    const std::int64_t count = std::min(panel, n - first);
+    multiply(p, matrix_of(x), dictionary.encoder.view.row_range(first, count), q.data, panel);
+    p.for_rows(x.rows(), 4 * count, [&](std::int64_t t) {
+      if (!active[static_cast<std::size_t>(begin + t)]) return;
+      float* const to = is_gated ? gated.row(t) : q.row(t);
+      const float* const gain = is_gated ? dictionary.selection.gains.data() + first : nullptr;
+      scale_and_add_bias(q.row(t), gain, bias != nullptr ? bias + first : nullptr, count, to);
+      require_finite_features(p, dictionary, to, count, begin + t);
+      selector.take(t, first, to, is_gated ? q.row(t) : nullptr, count);
+      if (first + count == n) selector.finish(t);
+    });
+  }
+}
+
 }  // namespace
 
 PreActivations pre_activations(Pass& p, const Dictionary& dictionary, const Tensor& x) {
@@ -181,27 +217,18 @@ Features encode_features(Pass& p, const Dictionary& dictionary, const Tensor& x,
   p.refuse_tape("encode_features");
   const Exchanged exact(p.compute, Compute::f32);
   const ArenaScope scope(p.arena);
-  const std::int64_t n = dictionary.d_sae();
-  const std::int64_t panel = std::min(n, std::max<std::int64_t>(kPanelOfFeatures / x.rows() / 64 * 64, 256));
-  const Tensor q = p.tensor({x.rows(), panel});
-  const float* const bias = dictionary.encoder_bias.present() ? p.vector(dictionary.encoder_bias) : nullptr;
-  const bool is_gated = dictionary.selection.kind == FeatureSelection::Kind::gated;
-  const Tensor gated = is_gated ? p.tensor(q.shape) : Tensor{};
-  FeatureSelector selector(p, dictionary, x.rows());
-  for (std::int64_t first = 0; first < n && !p.shapes_only; first += panel) {
-    const std::int64_t count = std::min(panel, n - first);
-    multiply(p, matrix_of(x), dictionary.encoder.view.row_range(first, count), q.data, panel);
-    p.for_rows(x.rows(), 4 * count, [&](std::int64_t t) {
-      if (!active[static_cast<std::size_t>(t)]) return;
-      float* const to = is_gated ? gated.row(t) : q.row(t);
-      const float* const gain = is_gated ? dictionary.selection.gains.data() + first : nullptr;
-      scale_and_add_bias(q.row(t), gain, bias != nullptr ? bias + first : nullptr, count, to);
-      require_finite_features(p, dictionary, to, count, t);
-      selector.take(t, first, to, is_gated ? q.row(t) : nullptr, count);
-      if (first + count == n) selector.finish(t);
-    });
+  auto all = std::make_shared<SparseRows>();
+  // A top-k keeps few features of a row; where any number may be active, few rows at a time have growing lists.
+  const std::int64_t n = dictionary.d_sae(), n_rows = x.rows();
+  const std::int64_t few = std::max<std::int64_t>(kGrowingFeatures / n, 1);
+  const std::int64_t at_once = dictionary.selection.k > 0 ? n_rows : std::min(few, n_rows);
+  FeatureSelector selector(p, dictionary, at_once);
+  for (std::int64_t first = 0; first < n_rows; first += at_once) {
+    const std::int64_t count = std::min(at_once, n_rows - first);
+    encode_rows(p, dictionary, x, active, first, count, selector);
+    selector.append_to(*all, count);
   }
-  return {selector.rows(), {}};
+  return {all, {}};
 }
 
 }  // namespace vitrine
