@@ -45,16 +45,19 @@ TrainResult train_text(const std::string& toml, bool resume = false, int threads
   return train(parse_train_config(toml, "test.toml"), run);
 }
 
-/// Random rows of a safetensors file.
+/// Random rows, and targets that follow from them: y_j = relu(x_j) − x_{j + 2}.
 void write_rows(const std::string& path, std::int64_t n, std::int64_t d_in, std::int64_t d_out) {
   SafetensorsWriter file(path, header_bytes_for(2));
-  for (const auto& [name, d] : {std::pair("activations", d_in), std::pair("targets", d_out)}) {
-    std::vector<float> values(static_cast<std::size_t>(n * d));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>(2 * uniform(7, static_cast<std::uint64_t>(d), i) - 1);
+  std::vector<float> x(static_cast<std::size_t>(n * d_in)), y;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(2 * uniform(7, 0, i) - 1);
+  for (std::int64_t t = 0; t < n; ++t) {
+    for (std::int64_t j = 0; j < d_out; ++j) {
+      const auto at = static_cast<std::size_t>(t * d_in + j);
+      y.push_back(std::max(x[at], 0.0f) - x[at + 2]);
     }
-    file.add(name, {values.data(), {n, d}});
   }
+  file.add("activations", {x.data(), {n, d_in}});
+  file.add("targets", {y.data(), {n, d_out}});
   file.commit();
 }
 
@@ -130,7 +133,7 @@ TEST(DictionaryTraining, LearnsInEveryArchitecture) {
       if (is_transcoder && std::string(more).find("apply_b_dec") != std::string::npos) continue;
       SCOPED_TRACE(fmt::format("{} {} {}", architecture, more, is_transcoder));
       FileRun run{folder / "rows.safetensors", folder / std::to_string(number++), ""};
-      run.steps = 60;
+      run.steps = 100;
       run.sae = fmt::format("architecture = '{}'\nd_sae = 32\nlr = 1e-2\n{}{}", architecture, more,
                             is_transcoder ? "site = 'in'\nsite_out = 'out'\n" : "");
       train_text(run.toml(), false, 2);
@@ -146,7 +149,7 @@ TEST(DictionaryTraining, LearnsInEveryArchitecture) {
 
 TEST(DictionaryTraining, RowsOfAFileAreInOrderAndBeginAgain) {
   const TempFolder folder;
-  write_rows(folder / "rows.safetensors", 96, 8, 8);
+  write_rows(folder / "rows.safetensors", 96, 8, 6);
   // With a rate of 0 the loss of a step is that of its rows.
   FileRun run{folder / "rows.safetensors", folder / "run", "d_sae = 16\nshuffle = false\nlr = 0\n"};
   run.steps = 6;
@@ -166,7 +169,6 @@ class DictionaryRuns : public testing::Test {
     TinyRun model;
     model.data = folder_ / "tokens";
     model.out = folder_ / "model";
-    model.steps = 1;
     model.log = "";
     train_tiny(model);
   }
@@ -250,9 +252,9 @@ TEST_F(DictionaryRuns, RefuseWhatHasNoEffect) {
       "8\n",
       folder_ / "model", folder_ / "tokens", folder_ / "b");
   EXPECT_THAT(message(one), HasSubstr("sae.site: the key is missing"));
-  EXPECT_THAT(message(one + "site = 'blocks.7.hook_resid_post'\n"), HasSubstr("blocks.7.hook_resid_post"));
+  EXPECT_THAT(message(one + "site = 'blocks.7.hook_resid_post'\ncontext = 8\n"), HasSubstr("blocks.7.hook_resid_post"));
   EXPECT_THAT(message(one + "site = 'hook_embed'\ncontext = 999\n"), HasSubstr("sae.context"));
-  EXPECT_THAT(message(one + "site = 'hook_embed'\nlr = 1\n[schedule]\nlr = 1\n"), HasSubstr("[schedule]"));
+  EXPECT_THAT(message(one + "site = 'hook_embed'\ncontext = 8\nlr = 1\n[schedule]\nlr = 1\n"), HasSubstr("[schedule]"));
 }
 
 TEST(MixingOrder, ServesEveryRowOnceAndMixesThem) {

@@ -138,9 +138,9 @@ void DictionaryRun::open_source() {
   std::vector<std::int64_t> widths;
   std::vector<std::string> names;
   const auto number_of = [&](const std::string& name) {
-    const auto it = std::ranges::find(names, name);
-    if (it == names.end()) names.push_back(name);
-    return it - names.begin();
+    const std::ptrdiff_t number = std::ranges::find(names, name) - names.begin();
+    if (number == std::ssize(names)) names.push_back(name);
+    return number;
   };
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> sites;  // of each dictionary: input, output
   for (const LearnedOptions& own : all) {
