@@ -103,6 +103,7 @@ class DictionaryRun {
   void one_step();
   void finish_step();
   std::vector<OptimizerArray> arrays();
+  RunWords words() const;
   void save();
   void save_last_step() {
     if (step_ > 0 && saved_ != step_) save();
@@ -355,6 +356,15 @@ std::vector<OptimizerArray> DictionaryRun::arrays() {
   return all;
 }
 
+RunWords DictionaryRun::words() const {
+  RunWords words{c_.sae->fixed, c_.sae->free};
+  words.fixed["batch"] = c_.train.batch;
+  words.fixed["seed"] = c_.train.seed;
+  words.fixed["data"] = fmt::format("{:016x}", source_->fingerprint());
+  words.free["steps"] = c_.train.steps;
+  return words;
+}
+
 void DictionaryRun::save() {
   saved_ = step_;
   TrainerState state;
@@ -363,12 +373,7 @@ void DictionaryRun::save() {
   state.loss = loss_;
   state.isa = name_of(kernels_.isa);
   state.build = run_.build;
-  state.words.fixed = c_.sae->fixed;
-  state.words.fixed["batch"] = c_.train.batch;
-  state.words.fixed["seed"] = c_.train.seed;
-  state.words.fixed["data"] = fmt::format("{:016x}", source_->fingerprint());
-  state.words.free = c_.sae->free;
-  state.words.free["steps"] = c_.train.steps;
+  state.words = words();
   for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
   for (LearnedSite& own : dictionaries_) {
     state.more.push_back({{"optimizer_steps", own.learner->optimizer().steps()},
@@ -394,14 +399,7 @@ void DictionaryRun::save() {
 
 void DictionaryRun::resume() {
   const TrainerState state = folder_.read_state(*resumed_);
-  TrainerState now;
-  now.words.fixed = c_.sae->fixed;
-  now.words.fixed["batch"] = c_.train.batch;
-  now.words.fixed["seed"] = c_.train.seed;
-  now.words.fixed["data"] = fmt::format("{:016x}", source_->fingerprint());
-  now.words.free = c_.sae->free;
-  now.words.free["steps"] = c_.train.steps;
-  check_words(state.words, now.words, c_.out, [this](const std::string& line) { tell(line); });
+  check_words(state.words, words(), c_.out, [this](const std::string& line) { tell(line); });
   const std::vector<OptimizerArray> all = arrays();
   const ReadArray read = folder_.open_arrays(*resumed_, all);
   for (const OptimizerArray& array : all) read(array);
