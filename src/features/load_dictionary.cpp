@@ -92,6 +92,16 @@ class SiteShapes : public Taps {
   std::vector<std::optional<Shape>> shapes_;
 };
 
+SiteShapes shapes_of(const Model& model, const std::vector<SiteId>& sites, ThreadPool& pool) {
+  SiteShapes shapes(sites);
+  const bool has_encoder = model.config().encoder.has_value();
+  DryPass dry(pool, {{0, 2, 0, nullptr, has_encoder ? 0 : -1}},
+              has_encoder ? std::vector<Segment>{{0, 2}} : std::vector<Segment>{});
+  dry.pass().taps = &shapes;
+  dry.run(model);
+  return shapes;
+}
+
 /// A site whose value has a row for each token, and is passed at once.
 bool can_have_dictionary(const SiteId& id) {
   const SiteInfo& site = info(id.site);
@@ -178,17 +188,33 @@ std::vector<std::shared_ptr<const Dictionary>> load_dictionaries(const Dictionar
     sites.push_back(d.input);
     sites.push_back(d.output);
   }
-  SiteShapes shapes(sites);
-  DryPass dry(pool, {{0, 2, 0, nullptr, config.encoder ? 0 : -1}},
-              config.encoder ? std::vector<Segment>{{0, 2}} : std::vector<Segment>{});
-  dry.pass().taps = &shapes;
-  dry.run(model);
+  const SiteShapes shapes = shapes_of(model, sites, pool);
   std::vector<std::shared_ptr<const Dictionary>> result;
   for (ReadDictionary& read : all) {
     check_widths(text.path, *read.dictionary, shapes);
     result.push_back(read.dictionary);
   }
   return result;
+}
+
+std::shared_ptr<const Dictionary> read_dictionary(const std::string& path) {
+  const std::vector<ReadDictionary> all = read_folder(folder_of(path));
+  if (all.size() != 1) throw BadInput(path, "expected one dictionary, got {}", all.size());
+  return all.front().dictionary;
+}
+
+std::vector<DictionarySiteOf> dictionary_sites(const std::string& where, const std::vector<std::string>& names,
+                                               const Model& model, ThreadPool& pool) {
+  std::vector<SiteId> ids;
+  for (const std::string& name : names) ids.push_back(bound_site(model.config(), where, name, false));
+  const SiteShapes shapes = shapes_of(model, ids, pool);
+  std::vector<DictionarySiteOf> sites;
+  for (const SiteId& id : ids) {
+    const std::optional<Shape>& shape = shapes.shape_of(id);
+    if (!shape) throw BadInput(where, "this model has no site {}", name_of(id));
+    sites.push_back({id, shape->count_from(1)});
+  }
+  return sites;
 }
 
 }  // namespace vitrine

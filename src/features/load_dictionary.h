@@ -1,6 +1,7 @@
 // Opens dictionaries of every format for a model.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,5 +27,16 @@ DictionaryText parse_dictionary_text(const std::string& text);
 /// BadCheckpoint for files that are malformed and widths that are not those of the sites.
 std::vector<std::shared_ptr<const Dictionary>> load_dictionaries(const DictionaryText& text, const Model& model,
                                                                  ThreadPool& pool);
+/// The one dictionary of a folder, not bound to sites. Throws as load_dictionaries(), and BadInput for several.
+std::shared_ptr<const Dictionary> read_dictionary(const std::string& path);
+
+/// A site that a dictionary can have, and the number of elements of its rows.
+struct DictionarySiteOf {
+  SiteId id;
+  std::int64_t width = 0;
+};
+/// Throws BadInput, which `where` begins, for a name of another site and for one that the model does not have.
+std::vector<DictionarySiteOf> dictionary_sites(const std::string& where, const std::vector<std::string>& names,
+                                               const Model& model, ThreadPool& pool);
 
 }  // namespace vitrine

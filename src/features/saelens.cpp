@@ -203,19 +203,21 @@ std::vector<ReadDictionary> read_saelens(const DictionaryFolder& folder) {
   d.storage.push_back(tensors.storage());
   read_encoder(tensors, own.kind, d);
   check_sizes(config.fields(), d);
-  if (!own.is_transcoder && config.fields().flag("apply_b_dec_to_input").value_or(true)) {
+  read.input = config.site("hook_name", "hf_hook_name");
+  read.output = config.site("hook_name_out", "hf_hook_name_out");
+  const bool is_transcoder = own.is_transcoder || !read.output.empty();
+  if (!is_transcoder) read.output = read.input;
+  if (!is_transcoder && config.fields().flag("apply_b_dec_to_input").value_or(true)) {
     d.subtracted = tensors.vector("b_dec", d.d_in());
   }
   if (own.has_skip) d.skip = tensors.matrix("W_skip", Stored::by_rows, d.d_out(), d.d_in());
   d.scaling.kind = config.normalization();
-  d.scaling.is_undone = !own.is_transcoder;
+  d.scaling.is_undone = !is_transcoder;
   if (d.scaling.kind == InputScaling::Kind::factor) d.scaling.factor = activation_factor(folder);
   read_selection(config, own, tensors, d);
   read_scaling_factor(config, tensors, d);
   tensors.finish();
   d.head = config.fields().whole<std::int64_t>("hook_head_index", 0, 1 << 20);
-  read.input = config.site("hook_name", "hf_hook_name");
-  read.output = own.is_transcoder ? config.site("hook_name_out", "hf_hook_name_out") : read.input;
   return {read};
 }
 

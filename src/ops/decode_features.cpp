@@ -21,6 +21,56 @@ const float* row_of_decoder(const Pass& p, const MatrixView& w, std::int64_t i, 
   return memory;
 }
 
+/// Adds the gradients of a term, given dr.
+void backward_term(Pass& p, const DecoderTerm& term, const Tensor& dr) {
+  const ArenaScope scope(p.arena);
+  const std::vector<float>& f = *term.factors;
+  const std::int64_t n = dr.row_size();
+  if (term.features.dense.data != nullptr) {
+    const Tensor da = p.grad(term.features.dense), sum = p.tensor(da.shape);
+    multiply(p, view_of(dr.data, dr.rows(), n, n), term.weight->view, sum.data, da.row_size());
+    p.for_rows(da.rows(), da.row_size(), [&](std::int64_t t) {
+      if (!f.empty()) p.kernels.multiply(sum.row(t), f.data(), da.row_size(), sum.row(t));
+      p.kernels.add(da.row(t), sum.row(t), da.row_size(), da.row(t));
+    });
+  }
+  if (term.features.values.data == nullptr) return;
+  const FeatureColumns& columns = *term.features.columns;
+  const Tensor da = p.grad(term.features.values), memory = p.tensor({p.pool.size(), n});
+  p.parallel_for(dr.rows(), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      std::int64_t at = columns.first_of_row[static_cast<std::size_t>(t)];
+      for (const auto& [i, value] : term.features.rows->row(t)) {
+        const float sum = p.kernels.dot(dr.row(t), row_of_decoder(p, term.weight->view, i, memory.row(thread)), n);
+        da.data[at++] += f.empty() ? sum : sum * f[static_cast<std::size_t>(i)];
+      }
+    }
+  });
+  add_decoder_gradient(p, *term.weight, f, *term.features.rows, columns, dr);
+}
+
+Tensor sum_features(Pass& p, std::int64_t n, const Param& bias, std::span<const DecoderTerm> terms,
+                    std::int64_t n_rows) {
+  const Tensor r = p.filled({n_rows, n}, 0.0f);
+  std::vector<Tensor> inputs;
+  for (const DecoderTerm& term : terms) {
+    if (!p.shapes_only) add_decoded(p, *term.weight, *term.factors, *term.features.rows, r);
+    if (term.features.dense.data != nullptr) inputs.push_back(term.features.dense);
+    if (term.features.values.data != nullptr) inputs.push_back(term.features.values);
+  }
+  if (bias.present()) {
+    const float* const b = p.vector(bias);
+    p.for_rows(n_rows, n, [&](std::int64_t t) { p.kernels.add(r.row(t), b, n, r.row(t)); });
+  }
+  if (!p.is_taped()) return r;
+  p.record(OpKind::decode_features, inputs, r, [&p, r, &bias, all = std::vector(terms.begin(), terms.end())] {
+    const Tensor dr = p.grad(r);
+    for (const DecoderTerm& term : all) backward_term(p, term, dr);
+    if (bias.present()) add_bias_gradient(p, dr, bias);
+  });
+  return r;
+}
+
 }  // namespace
 
 void add_decoded(Pass& p, const Param& weight, const std::vector<float>& factors, const SparseRows& rows,
@@ -39,33 +89,12 @@ void add_decoded(Pass& p, const Param& weight, const std::vector<float>& factors
 }
 
 Tensor decode_features(Pass& p, const Dictionary& dictionary, std::span<const DecoderTerm> terms, std::int64_t n_rows) {
-  const std::int64_t n = dictionary.d_out();
-  const Tensor r = p.filled({n_rows, n}, 0.0f);
-  std::vector<Tensor> inputs;
-  for (const DecoderTerm& term : terms) {
-    if (!p.shapes_only) add_decoded(p, *term.weight, *term.factors, *term.features.rows, r);
-    if (term.features.dense.data != nullptr) inputs.push_back(term.features.dense);
-  }
-  if (dictionary.decoder_bias.present()) {
-    const float* const bias = p.vector(dictionary.decoder_bias);
-    p.for_rows(n_rows, n, [&](std::int64_t t) { p.kernels.add(r.row(t), bias, n, r.row(t)); });
-  }
-  if (!p.is_taped()) return r;
-  p.record(OpKind::decode_features, inputs, r, [&p, r, n, all = std::vector(terms.begin(), terms.end())] {
-    const Tensor dr = p.grad(r);
-    for (const DecoderTerm& term : all) {
-      if (term.features.dense.data == nullptr) continue;
-      const ArenaScope scope(p.arena);
-      const Tensor da = p.grad(term.features.dense), sum = p.tensor(da.shape);
-      multiply(p, view_of(dr.data, dr.rows(), n, n), term.weight->view, sum.data, da.row_size());
-      const std::vector<float>& f = *term.factors;
-      p.for_rows(da.rows(), da.row_size(), [&](std::int64_t t) {
-        if (!f.empty()) p.kernels.multiply(sum.row(t), f.data(), da.row_size(), sum.row(t));
-        p.kernels.add(da.row(t), sum.row(t), da.row_size(), da.row(t));
-      });
-    }
-  });
-  return r;
+  return sum_features(p, dictionary.d_out(), dictionary.decoder_bias, terms, n_rows);
+}
+
+Tensor decode_without_bias(Pass& p, const Dictionary& dictionary, const DecoderTerm& term, std::int64_t n_rows) {
+  static const Param kNone{};
+  return sum_features(p, dictionary.d_out(), kNone, {&term, 1}, n_rows);
 }
 
 }  // namespace vitrine

@@ -2,6 +2,7 @@
 //
 //   r[t] = Σ_i a[t, i] · f[i] · W_dec[i] + b_dec      i ascending; then the features of earlier layers, in their order
 //   da[t, i] += f[i] · Σ_o dr[t, o] · W_dec[i, o]
+//   dW_dec[i] += Σ_t a[t, i] · f[i] · dr[t]            db_dec += Σ_t dr[t]           if they learn
 //
 // a [T, d_sae] sparse, W_dec [d_sae, d_out], r [T, d_out]. Each term is one fused multiply-add with the rounded factor
 // a · f, starting from +0; the bias is added last.
@@ -22,6 +23,8 @@ struct DecoderTerm {
 
 /// `[T, d_out]`
 Tensor decode_features(Pass& p, const Dictionary& dictionary, std::span<const DecoderTerm> terms, std::int64_t n_rows);
+/// The same for one term, without b_dec.
+Tensor decode_without_bias(Pass& p, const Dictionary& dictionary, const DecoderTerm& term, std::int64_t n_rows);
 /// y[t] += Σ_i a[t, i] · f[i] · W_dec[i]; not recorded.
 void add_decoded(Pass& p, const Param& weight, const std::vector<float>& factors, const SparseRows& rows,
                  const Tensor& y);

@@ -55,7 +55,8 @@ Json to_json(const TrainerState& s) {
           {"isa", s.isa},
           {"build", s.build},
           {"config", {{"fixed", s.words.fixed}, {"free", s.words.free}}},
-          {"unfinished", s.unfinished}};
+          {"unfinished", s.unfinished},
+          {"more", s.more}};
 }
 
 std::string word_text(const Json& words, const std::string& key) {
@@ -253,10 +254,16 @@ std::optional<std::int64_t> RunFolder::step_to_resume(bool resumes) const {
 
 void RunFolder::save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer,
                      const TrainerState& state, std::int64_t keep_last, ThreadPool& pool, const Hold& hold) {
+  save(
+      state, arrays_of(trainable, optimizer), keep_last,
+      [&](const std::string& folder) { save_model(trainable, files, folder, pool, hold); }, hold);
+}
+
+void RunFolder::save(const TrainerState& state, std::span<const OptimizerArray> arrays, std::int64_t keep_last,
+                     const std::function<void(const std::string&)>& write, const Hold& hold) {
   {
     FolderWriter folder(checkpoint(state.step));
-    save_model(trainable, files, folder.file(""), pool, hold);
-    const std::vector<OptimizerArray> arrays = arrays_of(trainable, optimizer);
+    write(folder.file(""));
     SafetensorsWriter writer(folder.file(kArraysFile),
                              256 + static_cast<std::int64_t>(arrays.size()) * kHeaderBytesPerArray);
     for (const OptimizerArray& array : arrays) {
@@ -325,6 +332,7 @@ TrainerState RunFolder::read_state(std::int64_t step) const {
     s.build = json.at("build").get<std::string>();
     s.words = {json.at("config").at("fixed"), json.at("config").at("free")};
     s.unfinished = json.at("unfinished");
+    s.more = json.value("more", Json());
     if (s.step != step || s.optimizer_steps < 0 || s.optimizer_steps > s.step) {
       throw BadCheckpoint(path, "the steps contradict the folder's name: {} and {}", s.step, s.optimizer_steps);
     }
@@ -335,10 +343,14 @@ TrainerState RunFolder::read_state(std::int64_t step) const {
 }
 
 ReadArray RunFolder::open_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const {
+  return open_arrays(step, arrays_of(trainable, optimizer));
+}
+
+ReadArray RunFolder::open_arrays(std::int64_t step, std::span<const OptimizerArray> arrays) const {
   const std::string path = checkpoint(step) + "/" + kArraysFile;
   const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
   std::set<std::string> names;
-  for (const OptimizerArray& array : arrays_of(trainable, optimizer)) {
+  for (const OptimizerArray& array : arrays) {
     const auto it = file->tensors().find(array.name);
     if (it == file->tensors().end()) throw BadCheckpoint(path, "tensor {} is missing", array.name);
     const StoredTensor& stored = it->second;

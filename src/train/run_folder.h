@@ -43,6 +43,7 @@ struct TrainerState {
   std::string isa, build;          ///< If they differ, the bits of the results may differ.
   RunWords words;                  ///< Of the config.
   Json unfinished;                 ///< Metrics of the step, if the run ended before they were written; else null.
+  Json more;                       ///< Of dictionaries: the numbers that are not in arrays; else null.
 };
 
 /// The masters of bf16 weights, and of the corrections of routers, which are float32; none of f32 weights, which are
@@ -80,6 +81,10 @@ class RunFolder {
   /// and the best.
   void save(const Trainable& trainable, const ModelFiles& files, Optimizer& optimizer, const TrainerState& state,
             std::int64_t keep_last, ThreadPool& pool, const Hold& hold = {});
+  /// The same for any parameters: `write` writes the files of a checkpoint into a folder, `arrays` are the rest of the
+  /// state.
+  void save(const TrainerState& state, std::span<const OptimizerArray> arrays, std::int64_t keep_last,
+            const std::function<void(const std::string& folder)>& write, const Hold& hold = {});
   /// Writes samples/step-….txt.
   void write_sample(std::int64_t step, const std::string& text) const;
   /// The state of a checkpoint. Throws BadCheckpoint if it is invalid.
@@ -87,6 +92,7 @@ class RunFolder {
   /// Reads the moments, and the masters of bf16 weights, one by one. Throws BadCheckpoint if an array is missing or
   /// does not fit.
   ReadArray open_arrays(std::int64_t step, const Trainable& trainable, Optimizer& optimizer) const;
+  ReadArray open_arrays(std::int64_t step, std::span<const OptimizerArray> arrays) const;
 
  private:
   void lock();

@@ -9,7 +9,6 @@
 #include "checkpoint/hugging_face/config_json.h"
 #include "checkpoint/presets.h"
 #include "inspect/recorder.h"
-#include "model/count.h"
 #include "train/config_section.h"
 
 namespace vitrine {
@@ -79,6 +78,12 @@ TalkOptions read_talk(ConfigSection& section) {
 
 DataOptions read_data(ConfigSection& section) {
   DataOptions data;
+  data.activations = section.text("activations", "");
+  if (!data.activations.empty()) {
+    for (const char* key : {"train", "conversations", "pairs", "texts", "validation", "tokenizer"}) {
+      section.refuse(key, "activations already gives the data");
+    }
+  }
   data.conversations = section.text("conversations", "");
   data.pairs = section.text("pairs", "");
   data.texts = section.text("texts", "");
@@ -86,7 +91,7 @@ DataOptions read_data(ConfigSection& section) {
   if (!data.conversations.empty()) section.refuse("pairs", "conversations already gives the data");
   if (has_talk) section.refuse("texts", "conversations or pairs already gives the data");
   if (has_talk || has_texts) section.refuse("train", "conversations, pairs or texts already gives the data");
-  if (!has_talk && !has_texts) data.train = section.text("train");
+  if (!has_talk && !has_texts) data.train = data.activations.empty() ? section.text("train") : "";
   if (!data.is_talk()) {
     for (const char* key : {"mask", "learn", "template", "now", "too_long"}) {
       section.refuse(key, "it applies to conversations and pairs only");
@@ -104,7 +109,7 @@ DataOptions read_data(ConfigSection& section) {
   return data;
 }
 
-StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
+StepOptions read_steps(ConfigSection& section, const DataOptions& data, bool has_sae) {
   using Balance = StepOptions::Balance;
   using Objective = StepOptions::Objective;
   StepOptions train;
@@ -112,7 +117,13 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   if (train.objective == Objective::next) section.refuse("mask_fraction", "it applies to objective = \"masked\" only");
   train.mask_fraction = section.number("mask_fraction", train.mask_fraction, 1e-6, 1);
   const bool has_texts = !data.texts.empty();
-  if (!data.train.empty()) section.refuse("epochs", "it applies to conversations, pairs and texts only");
+  if (has_sae) {
+    for (const char* key : {"objective", "seq_len", "micro_batches", "dtype", "dropout", "label_smoothing", "z_loss",
+                            "balance_loss", "router_z_loss", "router_bias_rate", "recompute"}) {
+      section.refuse(key, "it has no effect on [sae], whose parameters alone learn");
+    }
+  }
+  if (!data.is_talk() && !has_texts) section.refuse("epochs", "it applies to conversations, pairs and texts only");
   for (const char* key : {"objective", "label_smoothing", "z_loss", "balance_loss", "router_z_loss"}) {
     if (has_texts) section.refuse(key, "it has no effect on texts, whose loss is in [loss]");
   }
@@ -125,7 +136,7 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data) {
   if (train.steps > kMaxSteps) section.fail("steps", "there are too many steps");
   train.batch = section.integer("batch", 1);
   if (train.batch > kMaxBatch) section.fail("batch", "there are too many sequences");
-  train.seq_len = has_texts ? section.integer("seq_len", 0, 1, kMaxSteps) : section.integer("seq_len", 1);
+  train.seq_len = has_texts || has_sae ? section.integer("seq_len", 0, 1, kMaxSteps) : section.integer("seq_len", 1);
   train.micro_batches = section.integer("micro_batches", 1, 1);
   if (train.batch % train.micro_batches != 0) {
     section.fail("micro_batches", "expected a divisor of batch " + std::to_string(train.batch));
@@ -218,9 +229,13 @@ void check_lora(const TrainConfig& config, const std::string& path) {
   }
 }
 
-OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
+OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip, bool has_sae) {
   using Kind = OptimizerConfig::Kind;
   OptimizerConfig optimizer;
+  if (has_sae) {
+    optimizer.beta2 = 0.999;
+    optimizer.weight_decay = 0;
+  }
   optimizer.kind = section.choice<Kind>("name", {{"adamw", Kind::adamw}, {"sgd", Kind::sgd}});
   const bool is_adamw = optimizer.kind == Kind::adamw;
   constexpr double kBelowOne = 1 - 1e-9;
@@ -243,9 +258,10 @@ OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip) {
   return optimizer;
 }
 
-ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const std::string& path) {
+ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const std::string& path, bool has_sae) {
   using Kind = ScheduleConfig::Kind;
   ScheduleConfig schedule;
+  if (has_sae) schedule.peak = 3e-4;
   schedule.steps = steps;
   schedule.kind = section.choice<Kind>("name", {{"cosine", Kind::cosine},
                                                 {"linear", Kind::linear},
@@ -301,6 +317,20 @@ LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   return log;
 }
 
+/// Checks that the other sections allow [sae].
+void check_sae(const TrainConfig& config, const TomlFile& file, const std::string& path) {
+  if (config.data.is_talk() || config.text) throw BadInput(path, "[sae]: expected data.train or data.activations");
+  if (!config.model.config.is_null()) throw BadInput(path, "model.from: the key is missing; [sae] reads a model");
+  if (file.values.contains("lora")) throw BadInput(path, "[lora] has no effect on [sae], whose parameters alone learn");
+  const LogOptions& log = config.log;
+  if (log.validate_every > 0 || log.sample_every > 0 || log.taps_every > 0 || !log.writes.empty()) {
+    throw BadInput(path, "[log]: validation, samples, taps and writes do not apply to [sae]; see vitrine eval --sae");
+  }
+  if (config.optimizer.kind != OptimizerConfig::Kind::adamw) {
+    throw BadInput(path, "optimizer.name: [sae] learns with \"adamw\"");
+  }
+}
+
 /// A config, and all keys that the reader knows.
 struct Reading {
   TrainConfig config;
@@ -309,21 +339,27 @@ struct Reading {
 
 Reading read(const TomlFile& file, const std::string& path) {
   const std::vector<std::string> names = {"model",     "data",     "train", "lora", "preference", "loss",
-                                          "optimizer", "schedule", "clip",  "log",  "out"};
+                                          "optimizer", "schedule", "clip",  "log",  "out",        "sae"};
   for (const auto& [name, value] : file.values.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     throw BadInput(file.place_of(name, path), "there is no section [{}]{}", name, did_you_mean(name, names));
   }
   std::map<std::string, ConfigSection> sections;
-  for (const std::string& name : names) sections.emplace(name, ConfigSection(file, path, name));
+  for (const std::string& name : names) {
+    if (name != "sae") sections.emplace(name, ConfigSection(file, path, name));
+  }
   const auto section = [&](const char* name) -> ConfigSection& { return sections.at(name); };
 
   Reading reading;
   TrainConfig& config = reading.config;
-  config.model = read_model(section("model"), path);
+  const bool has_sae = file.values.contains("sae");
   config.data = read_data(section("data"));
+  if (!config.data.activations.empty() && !has_sae) throw BadInput(path, "data.activations: it applies to [sae] only");
+  if (config.data.activations.empty() || file.values.contains("model")) {
+    config.model = read_model(section("model"), path);
+  }
   config.text = read_text_options(section("train"), section("loss"), !config.data.texts.empty());
-  config.train = read_steps(section("train"), config.data);
+  config.train = read_steps(section("train"), config.data, has_sae);
   config.preference = read_preference(section("preference"), config.data);
   if (config.data.is_talk()) check_talk(config, path);
   if (config.text && config.model.checkpoint.empty()) {
@@ -337,15 +373,20 @@ Reading read(const TomlFile& file, const std::string& path) {
     config.train.adapter_dropout = config.lora->dropout;
     check_lora(config, path);
   }
-  config.optimizer = read_optimizer(section("optimizer"), section("clip"));
+  config.optimizer = read_optimizer(section("optimizer"), section("clip"), has_sae);
   // Epochs become steps when the data is read.
   const std::int64_t steps = config.train.steps > 0 ? config.train.steps : kMaxSteps;
-  config.schedule = read_schedule(section("schedule"), steps, path);
+  config.schedule = read_schedule(section("schedule"), steps, path, has_sae);
   config.log = read_log(section("log"), config.data);
+  if (has_sae) {
+    check_sae(config, file, path);
+    config.sae = read_dictionary_training(file, path, config.data.activations.empty(), reading.keys);
+  }
   config.out = section("out").text("folder");
   section("out").finish();
   if (!config.model.config.is_null()) check_with_model(config, config.model.read());
   for (const std::string& name : names) {
+    if (name == "sae") continue;
     for (const std::string& key : section(name.c_str()).known()) reading.keys.push_back(name + "." + key);
   }
   return reading;
@@ -375,36 +416,17 @@ std::vector<std::string> train_config_keys() {
   for (const std::string& key : read(least + "model.from = 'gpt2'\nlora.rank = 8", "train_config_keys").keys) {
     if (key.starts_with("lora.")) keys.push_back(key);
   }
+  const std::string sae =
+      "model.from = 'gpt2'\ndata.train = 'tokens'\ntrain.steps = 1\ntrain.batch = 1\nout.folder = 'run'\n"
+      "sae.site = 'hook_embed'\nsae.d_sae = 1";
+  for (const std::string& key : read(sae, "train_config_keys").keys) {
+    if (key.starts_with("sae.")) keys.push_back(key);
+  }
   return keys;
 }
 
 TrainConfig read_train_config(const std::string& path) {
   return parse_train_config(MappedFile::open(path)->text(), path);
-}
-
-void check_with_model(const TrainConfig& config, const ModelConfig& model) {
-  if (config.train.seq_len > model.max_seq_len) {
-    throw BadInput("train.seq_len", "expected at most {} tokens (the model's context), got {}", model.max_seq_len,
-                   config.train.seq_len);
-  }
-  if (model.encoder && config.train.seq_len > model.encoder->max_seq_len) {
-    throw BadInput("train.seq_len", "expected at most {} tokens (the encoder's context), got {}",
-                   model.encoder->max_seq_len, config.train.seq_len);
-  }
-  if (config.text) return;
-  const bool masks = config.train.objective == StepOptions::Objective::masked;
-  if (masks && !is_bidirectional(model)) {
-    throw BadInput("train.objective", "the model sees no later tokens, so it cannot fill in masks");
-  }
-  if (!masks && is_bidirectional(model)) {
-    throw BadInput("train.objective", "the model attends to later tokens: it learns with objective = \"masked\"");
-  }
-  if (config.train.router_bias_rate > 0 && count_corrections(model) == 0) {
-    throw BadInput("train.router_bias_rate", "it moves the corrections of routers, and this model has none");
-  }
-  if (max_experts(model) == 0 && (config.train.balance_loss > 0 || config.train.router_z_loss > 0)) {
-    throw BadInput("train", "balance_loss and router_z_loss are for models with experts; this one has none");
-  }
 }
 
 }  // namespace vitrine

@@ -26,6 +26,7 @@
 //   sample_every, sample_prompt, sample_tokens, save_every,
 //                keep_last, taps, writes, taps_every
 //   [lora]       rank, alpha, dropout, scaling = "standard" | "rslora", targets = "all" | a list, layers; or from
+//   [sae]        dictionaries of features to train in place of the model (train/dictionary/dictionary_config.h)
 //   [out]        folder
 #pragma once
 
@@ -39,6 +40,7 @@
 #include "model/config.h"
 #include "model/initialize.h"
 #include "tensor/dtype.h"
+#include "train/dictionary/dictionary_config.h"
 #include "train/optimizer.h"
 #include "train/preference.h"
 #include "train/schedule.h"
@@ -72,17 +74,18 @@ struct TalkOptions {
   bool operator==(const TalkOptions&) const = default;
 };
 
-/// One of train, conversations, pairs and texts is given.
+/// One of train, conversations, pairs, texts and activations is given.
 struct DataOptions {
   std::string train;
   std::string conversations, pairs, texts;  ///< JSON Lines.
+  std::string activations;                  ///< For [sae]: rows of a file in place of a model's.
   TalkOptions talk;
   std::string validation;          ///< "": a fraction of train.
   double validation_fraction = 0;  ///< 0 and no `validation`: no validation.
   std::string tokenizer;           ///< "": the checkpoint's.
   bool mask_documents = false;
 
-  bool is_talk() const { return train.empty() && texts.empty(); }
+  bool is_talk() const { return !conversations.empty() || !pairs.empty(); }
   bool operator==(const DataOptions&) const = default;
 };
 
@@ -147,6 +150,7 @@ struct TrainConfig {
   std::optional<LoraOptions> lora;
   PreferenceOptions preference;     ///< For data.pairs.
   std::optional<TextOptions> text;  ///< For data.texts.
+  std::optional<DictionaryTraining> sae;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   LogOptions log;

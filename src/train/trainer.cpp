@@ -12,6 +12,7 @@
 #include "metrics/metrics.h"
 #include "model/describe.h"
 #include "tokenizer/tokenizer.h"
+#include "train/dictionary/dictionary_trainer.h"
 #include "train/distributed/cluster.h"
 #include "train/distributed/divided_state.h"
 #include "train/distributed/shared_start.h"
@@ -407,7 +408,10 @@ void Trainer::Run::save() {
   if (reader) reader->finish();
 }
 
-Trainer::Trainer(const TrainConfig& config, TrainRun run) : run_(std::make_unique<Run>(config, std::move(run))) {}
+Trainer::Trainer(const TrainConfig& config, TrainRun run) {
+  if (config.sae) throw Unsupported("train", "a run with [sae] has no model that changes between steps: use train()");
+  run_ = std::make_unique<Run>(config, std::move(run));
+}
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 Trainer::~Trainer() = default;
@@ -419,6 +423,7 @@ const Start& Trainer::start() const { return run_->start(); }
 void Trainer::save(const std::string& folder) { run_->save_to(folder); }
 
 TrainResult train(const TrainConfig& config, const TrainRun& run) {
+  if (config.sae) return train_dictionaries(config, run);
   Trainer trainer(config, run);
   while (trainer.step()) continue;
   return trainer.finish();
