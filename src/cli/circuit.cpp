@@ -106,7 +106,7 @@ void add_circuit(Command& program) {
   add_model_and_text(command, *o);
   add_list(command, "--transcoders,--sae", o->dictionaries,
            "The transcoders of all layers: a folder of circuit-tracer, or one of any format of docs/features.md for "
-           "each layer, as PATH[@SITE]; may be given several times");
+           "each layer, as PATH[@SITE]; also --sae; may be given several times");
   command.add_option("--out", o->out, "The file of the pruned graph: the JSON of circuit-tracer's frontend");
   command.add_option("--adjacency", o->adjacency,
                      "Also write the whole graph to a .safetensors file: a sparse matrix, biases and values");
@@ -128,8 +128,8 @@ void add_circuit(Command& program) {
   command.add_option("--max-memory", o->max_memory, "Refuse a graph that needs more (default: 4G)");
   finish_command(command, o, run_circuit,
                  "docs/circuits.md explains a graph step by step.\n"
-                 "Example: vitrine circuit gpt2/ \"The Eiffel Tower is in\" --transcoders gpt2-transcoders/ --out "
-                 "tower.json --adjacency tower.safetensors");
+                 "Example: vitrine circuit hf:google/gemma-2-2b \"The Eiffel Tower is in\" --transcoders "
+                 "gemma-scope-transcoders/ --out tower.json --adjacency tower.safetensors");
 }
 
 }  // namespace vitrine::cli
