@@ -61,16 +61,23 @@ void Tape::unwind(std::size_t mark) {
     if (has_gradient || !record.is_op) record.backward();
     if (!record.is_op) continue;
     const auto it = values_.find(record.value);
-    if (it->second.memory) spare_.push_back(std::move(it->second));
+    release(it->second);
     values_.erase(it);
+  }
+}
+
+void Tape::replay() {
+  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+    Buffer& gradient = values_.at(record->value);
+    if (!gradient.memory) continue;
+    record->backward();
+    if (record->is_op) release(gradient);
   }
 }
 
 void Tape::clear() {
   records_.clear();
-  for (auto& [value, buffer] : values_) {
-    if (buffer.memory) spare_.push_back(std::move(buffer));
-  }
+  for (auto& [value, buffer] : values_) release(buffer);
   values_.clear();
 }
 

@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "autograd/gradients.h"
@@ -57,6 +58,9 @@ class Tape {
   std::size_t mark() const { return records_.size(); }
   /// Calls the backward of every record since the mark, in reverse order, and removes these records.
   void unwind(std::size_t mark = 0);
+  /// The same for all records, which remain: the gradients are released, and the next call begins with new ones. A
+  /// watched value without a gradient is left out.
+  void replay();
   /// Removes all records. Use it after a pass has thrown.
   void clear();
 
@@ -74,6 +78,9 @@ class Tape {
   };
 
   Buffer take(std::int64_t n);
+  void release(Buffer& buffer) {
+    if (buffer.memory) spare_.push_back(std::exchange(buffer, {}));
+  }
 
   Gradients& params_;
   CountedMemory* counted_;

@@ -90,6 +90,11 @@ class SafetensorsWriter : public TensorSink {
   /// The same for whole numbers, as I32 or I64.
   void add(const std::string& name, std::span<const std::int32_t> numbers) { add_numbers(name, "I32", numbers); }
   void add(const std::string& name, std::span<const std::int64_t> numbers) { add_numbers(name, "I64", numbers); }
+  /// The same as rows of `columns` numbers.
+  void add_rows(const std::string& name, std::span<const std::int32_t> numbers, std::int64_t columns) {
+    begin_bytes(name, "I32", sizeof(std::int32_t), {std::ssize(numbers) / columns, columns});
+    append(std::as_bytes(numbers));
+  }
   void append(std::span<const std::byte> bytes) override;
   /// Completes the header and gives the file its name; until then nothing exists at the path. Throws InternalError if a
   /// tensor has too few or too many bytes.

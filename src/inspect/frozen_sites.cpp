@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "base/exchanged.h"
 #include "inspect/sequence_recorder.h"
+#include "ops/elementwise.h"
+#include "ops/linear.h"
 #include "ops/op_kind.h"
 
 namespace vitrine {
@@ -24,8 +27,10 @@ CleanRun::CleanRun(const GenerateContext& context, std::vector<std::string> glob
   // Checks the names: a recorder throws for globs that no site of the model matches.
   const SequenceRecorder names(*context.model, globs, {}, context.modifiers.dictionaries);
   const std::optional<SiteId> last = selection_.last();
-  if (last && info(last->site).place >= SitePlace::final_norm) {
-    throw Unsupported("--freeze", "{}: expected a site before the final norm", name_of(*last));
+  has_final_norm_ = last && info(last->site).place >= SitePlace::final_norm;
+  if (has_final_norm_ && (capacity > 0 || info(last->site).place > SitePlace::final_norm)) {
+    throw Unsupported("--freeze", "{}: expected a site before the {}", name_of(*last),
+                      capacity > 0 ? "final norm" : "unembedding");
   }
 }
 
@@ -36,7 +41,9 @@ void CleanRun::read(const Tensor& tokens, std::int64_t position) {
   class Keep : public Taps {
    public:
     Keep(const CleanRun& run, std::map<std::string, std::vector<float>>& to) : run_(run), to_(to) {}
-    bool wants(const SiteId& id) const override { return run_.is_frozen(id); }
+    bool wants(const SiteId& id) const override {
+      return run_.is_frozen(id) || run_.skip_at(id, DictionarySite::input) != nullptr;
+    }
     Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
       to_[key_of_site(id)].assign(value.data, value.data + value.count());
       return value;
@@ -50,12 +57,56 @@ void CleanRun::read(const Tensor& tokens, std::int64_t position) {
   if (cache_ && cache_->length() > position) cache_->truncate(position);  // the sequence reads tokens again
   Arena arena;
   Pass pass = context_.make_pass(arena, {{0, std::ssize(ids), position, cache_ ? &*cache_ : nullptr}});
+  if (has_final_norm_)
+    pass.logits = {LogitRequest::Rows::range, 0, std::ssize(ids), [](std::int64_t, const Tensor&) {}};
   context_.forward(pass, ids);
   context_.taps = nullptr;
 }
 
-Tensor CleanRun::frozen(Pass& pass, const SiteId& id, const Tensor& value) const {
+const Dictionary* CleanRun::skip_at(const SiteId& id, DictionarySite value) const {
+  if (id.dictionary == nullptr || id.value != value) return nullptr;
+  for (const AppliedDictionary& applied : context_.modifiers.dictionaries) {
+    const Dictionary& d = *applied.dictionary;
+    const bool follows = applied.use == DictionaryUse::error && d.skip.present() && is_frozen(d.output);
+    if (follows && d.at(value) == id) return &d;
+  }
+  return nullptr;
+}
+
+void CleanRun::keep_skipped(Pass& pass, const Dictionary& dictionary, const SiteId& id, const Tensor& x) {
+  const Exchanged<Tape*> without_tape(pass.training.tape, nullptr);
+  const Exchanged exact(pass.compute, Compute::f32);
+  const ArenaScope scope(pass.arena);
+  const std::vector<float>& clean = values_.at(key_of_site(id));
+  const Tensor change = pass.tensor(x.shape);
+  for (std::int64_t i = 0; i < x.count(); ++i) change.data[i] = x.data[i] - clean[static_cast<std::size_t>(i)];
+  const Tensor skipped = product(pass, dictionary.skip, change);
+  skipped_[&dictionary].assign(skipped.data, skipped.data + skipped.count());
+}
+
+Tensor CleanRun::with_skipped(Pass& pass, const Dictionary& dictionary, const Tensor& value) const {
+  const std::vector<float>& skipped = skipped_.at(&dictionary);
+  const Tensor result = pass.tensor(value.shape);
+  for (std::int64_t i = 0; i < value.count(); ++i) {
+    result.data[i] = value.data[i] + skipped[static_cast<std::size_t>(i)];
+  }
+  if (pass.is_taped() && pass.training.tape->knows(value)) {
+    pass.record(OpKind::write, {value}, result,
+                [&pass, value, result] { accumulate(pass, pass.grad(result), pass.grad(value)); });
+  }
+  return result;
+}
+
+Tensor CleanRun::visit(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t position) {
   if (pass.shapes_only) return value;
+  if (id.site == Site::tokens) read(value, position);
+  const Tensor own = is_frozen(id) ? frozen(pass, id, value) : value;
+  if (const Dictionary* const d = skip_at(id, DictionarySite::input)) keep_skipped(pass, *d, id, own);
+  const Dictionary* const d = skip_at(id, DictionarySite::output);
+  return d != nullptr ? with_skipped(pass, *d, own) : own;
+}
+
+Tensor CleanRun::frozen(Pass& pass, const SiteId& id, const Tensor& value) const {
   const auto found = values_.find(key_of_site(id));
   if (found == values_.end() || static_cast<std::int64_t>(found->second.size()) != value.count()) {
     throw Unsupported("--freeze", "{}: the run without writes has no value of this shape", name_of(id));
@@ -68,14 +119,12 @@ Tensor CleanRun::frozen(Pass& pass, const SiteId& id, const Tensor& value) const
 
 Tensor FrozenSequence::visit(Pass& pass, const SiteId& id, const Tensor& value,
                              std::span<const std::int64_t> positions) {
-  if (id.site == Site::tokens && !pass.shapes_only) clean_.read(value, positions.front());
-  const Tensor own = clean_.is_frozen(id) ? clean_.frozen(pass, id, value) : value;
+  const Tensor own = clean_.visit(pass, id, value, positions.front());
   return inner_->wants(id) ? inner_->visit(pass, id, own, positions) : own;
 }
 
 Tensor FrozenPass::visit(Pass& pass, const SiteId& id, const Tensor& value) {
-  if (id.site == Site::tokens && !pass.shapes_only) clean_.read(value, 0);
-  const Tensor own = clean_.is_frozen(id) ? clean_.frozen(pass, id, value) : value;
+  const Tensor own = clean_.visit(pass, id, value, 0);
   return inner_.wants(id) ? inner_.visit(pass, id, own) : own;
 }
 

@@ -17,27 +17,39 @@ namespace vitrine {
 
 /// A second run of a sequence, without writes, next to one with writes: it reads the same tokens, and its values
 /// replace those at the frozen sites. What a dictionary changes comes after the value of its site, so it is added to
-/// the frozen value.
+/// the frozen value. With DictionaryUse::error, so is what the change of its input does through a skip connection.
 class CleanRun {
  public:
   /// `context`: of a model without an encoder; its taps are not used. `capacity`: of the sequence's cache; 0: the
-  /// sequence is one pass without a cache. Throws BadInput for a glob that matches no site, and Unsupported for sites
-  /// of the head and of models whose rows do not belong to one sequence.
+  /// sequence is one pass without a cache, whose logits of all rows are requested if sites of the final norm are
+  /// frozen. Throws BadInput for a glob that matches no site, and Unsupported for sites of the head, in a sequence with
+  /// a cache also of the final norm, and of models whose rows do not belong to one sequence.
   CleanRun(const GenerateContext& context, std::vector<std::string> globs, std::int64_t capacity);
 
-  /// hook_tokens, where the run begins, or a frozen site.
-  bool wants(const SiteId& id) const { return id.site == Site::tokens || is_frozen(id); }
+  /// hook_tokens, where the run begins, a frozen site, or what a skip connection at one reads and writes.
+  bool wants(const SiteId& id) const {
+    return id.site == Site::tokens || is_frozen(id) || skip_at(id, DictionarySite::input) != nullptr ||
+           skip_at(id, DictionarySite::output) != nullptr;
+  }
   bool is_frozen(const SiteId& id) const { return id.site != Site::tokens && selection_.contains(id); }
-  /// Reads tokens, the first of which is at `position`.
-  void read(const Tensor& tokens, std::int64_t position);
-  /// The value of this run, recorded as an op through which no gradient flows.
-  Tensor frozen(Pass& pass, const SiteId& id, const Tensor& value) const;
+  /// The value to continue with. At hook_tokens reads tokens, the first of which is at `position`; a frozen value is
+  /// recorded as an op through which no gradient flows.
+  Tensor visit(Pass& pass, const SiteId& id, const Tensor& value, std::int64_t position);
 
  private:
+  void read(const Tensor& tokens, std::int64_t position);
+  Tensor frozen(Pass& pass, const SiteId& id, const Tensor& value) const;
+  /// The dictionary with a skip connection at a frozen site, if `id` is its value; else null.
+  const Dictionary* skip_at(const SiteId& id, DictionarySite value) const;
+  void keep_skipped(Pass& pass, const Dictionary& dictionary, const SiteId& id, const Tensor& x);
+  Tensor with_skipped(Pass& pass, const Dictionary& dictionary, const Tensor& value) const;
+
   GenerateContext context_;
   SiteSelection selection_;
   std::optional<KvCache> cache_;
-  std::map<std::string, std::vector<float>> values_;  // of the tokens that have been read last
+  bool has_final_norm_ = false;
+  std::map<std::string, std::vector<float>> values_;           // of the tokens that have been read last
+  std::map<const Dictionary*, std::vector<float>> skipped_{};  // what the change of the input adds to the output
 };
 
 /// Taps of a sequence whose frozen sites have the values of a clean run, before `inner` sees and changes them.

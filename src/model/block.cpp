@@ -1,5 +1,6 @@
 #include "model/block.h"
 
+#include "base/exchanged.h"
 #include "ops/control.h"
 #include "ops/dropout.h"
 #include "ops/elementwise.h"
@@ -12,6 +13,11 @@ namespace {
 float scalar_of(Pass& p, const BlockConfig& c, const BlockParams& w) {
   constexpr float kAnyButOne = 2;  // the op is part of a dry run
   return !c.scalar ? 1.0f : p.shapes_only ? kAnyButOne : *p.vector(w.scalar);
+}
+
+/// Whether the output of a sublayer is a constant of a linear pass, so that its ops need no tape.
+bool is_constant(const Pass& p, const SiteId& output) {
+  return p.is_taped() && p.training.linearizes && p.attached != nullptr && p.attached->is_output(output);
 }
 
 /// The stream x, or all streams, plus the output y of a sublayer, times `factor`.
@@ -66,8 +72,11 @@ Tensor block(Pass& p, BlockSite at, const BlockConfig& c, const BlockParams& w, 
       }
       in.scale = sublayer.input_scale;
       in.normed = scale(p, in.scale, normed);
+      if (!is_constant(p, here(names.out))) return forward(p, here, kind, params, in);
+      const Exchanged<Tape*> without_tape(p.training.tape, nullptr);
       return forward(p, here, kind, params, in);
     });
+    if (is_constant(p, here(names.out))) p.training.tape->record("input", {}, y, [] {});
     if (p.ends_before(here(names.post).scale)) continue;  // one that runs next to it may still be needed
     const float factor = i + 1 == c.sublayers.size() ? scalar_of(p, c, w) : 1.0f;
     stream = join(p, here, sublayer, own.norms, sum_sites(c, i), stream, y, factor);

@@ -206,6 +206,7 @@ void record_tiles(Pass& p, const AttendConfig& c, const Segments& segments, cons
   std::vector<Tensor> inputs = {q, k, v};
   relative.add_to(inputs);
   p.training.tape->record("attend", inputs, z, [&p, &c, segments, q, k, v, z, relative, sinks] {
+    if (p.training.linearizes) return run_values_backward(p, c, segments, p.grad(z), p.grad(v));
     run_tiles_backward(p, c, segments, p.grad(z), p.grad(q), p.grad(k), p.grad(v), relative, sinks);
   });
 }
@@ -266,10 +267,11 @@ void record_mix(Pass& p, const AttendConfig& c, const std::vector<TappedSegment>
   p.record({OpKind::attend_mix, &c}, inputs, z, [&p, &c, segments, patterns, v, z] {
     const Tensor dv = p.grad(v), dz = p.grad(z);
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      const Tensor dpattern = p.grad(patterns[i]);
+      const Tensor dpattern = p.training.linearizes ? Tensor() : p.grad(patterns[i]);
       for_each_strip_backward(p, c, segments[i], patterns[i], {},
                               [&](const Tile& tile, const GradientTile& d, std::int64_t at) {
                                 segments[i].mix_backward(tile, d, dz, dv);
+                                if (dpattern.data == nullptr) return;
                                 p.kernels.add(dpattern.data + at, d.strips, tile.columns.size(), dpattern.data + at);
                               });
     }

@@ -114,7 +114,34 @@ class TileBackward {
   const Tensor dbiases_, dsinks_;
 };
 
+/// Whether the gradient of some head in the tile's rows is not zero.
+bool has_gradient(const SegmentAttention& s, const Tile& tile, const Tensor& dz) {
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
+    const std::span<const float> head = s.gradient_of(dz, tile.first_row + row);
+    if (std::ranges::any_of(head, [](float v) { return v != 0; })) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+void run_values_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dv) {
+  constexpr std::int64_t kRows = Tile::kMaxRows;
+  const ArenaScope scope(p.arena);
+  const BackwardScratch scratch(p, SegmentAttention::wide(c, dz.shape[2]), kRows, max_positions(segments));
+  for_kv_heads(p, c, segments, [&](const SegmentAttention& s, std::int64_t kv_head, int worker) {
+    const std::int64_t n_tiles = s.tiles_per_kv_head(kRows);
+    for (std::int64_t i = kv_head * n_tiles; i < (kv_head + 1) * n_tiles; ++i) {
+      Tile tile = scratch.tile(worker);
+      s.place(i, kRows, tile);
+      if (!p.shapes_only && !has_gradient(s, tile, dz)) continue;  // no later token has one
+      s.score(tile);
+      s.cap_and_mask(tile);
+      s.softmax(tile);
+      s.add_to_values(tile, scratch.gradient(worker), dz, dv, tile.columns);
+    }
+  });
+}
 
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv, const RelativeScores& relative, const Param* sinks) {

@@ -96,5 +96,7 @@ inline Tensor sinks_by_row(Pass& p, const Param* sinks, std::int64_t n_rows) {
 /// The backward of the four steps, over tiles whose strips are recomputed. The order of all sums is that of one thread.
 void run_tiles_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv, const RelativeScores& relative, const Param* sinks);
+/// The same with constant patterns: the gradient of the values alone.
+void run_values_backward(Pass& p, const AttendConfig& c, const Segments& segments, const Tensor& dz, const Tensor& dv);
 
 }  // namespace vitrine

@@ -96,6 +96,20 @@ class SiteRun {
   SiteRun(Pass& p, DictionaryPass& run, std::span<const DictionaryPass> all)
       : p_(p), run_(run), d_(*run.dictionary), all_(all) {}
 
+  /// Copies y to `out` as a constant of a linear pass, to which the skip connection of x adds.
+  void hold(const Tensor& y, const Tensor& out) {
+    p_.copy(y.data, y.count(), out.data);
+    std::vector<Tensor> skipped;
+    if (d_.skip.present()) {
+      record_site(p_, run_.input);
+      const Exchanged exact(p_.compute, Compute::f32);
+      skipped.push_back(product(p_, d_.skip, run_.input));
+    }
+    p_.record(OpKind::attach_dictionary, skipped, out, [&p = p_, skipped, out] {
+      for (const Tensor& part : skipped) accumulate(p, p.grad(out), p.grad(part));
+    });
+  }
+
   /// Writes what goes on to `out`, of the shape of y.
   void run(const Tensor& y, const Tensor& out) {
     site_ = y;
@@ -329,6 +343,11 @@ class AttachedDictionaries : public AttachedSites {
            });
   }
 
+  bool is_output(const SiteId& id) const override {
+    return id.dictionary == nullptr &&
+           std::ranges::any_of(runs_, [&](const DictionaryPass& run) { return run.dictionary->output == id; });
+  }
+
   Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override {
     Tensor result = value;
     for (DictionaryPass& run : runs_) {
@@ -336,7 +355,8 @@ class AttachedDictionaries : public AttachedSites {
       const Tensor out = p.tensor(result.shape);
       {
         const PassScope scope(p);
-        SiteRun(p, run, runs_).run(result, out);
+        SiteRun site(p, run, runs_);
+        p.is_taped() && p.training.linearizes ? site.hold(result, out) : site.run(result, out);
         if (!run.has_readers) run.forget();
         run.input = {};
         run.kept_input = {};

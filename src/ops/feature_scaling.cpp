@@ -53,6 +53,14 @@ void add_input_gradient(const Pass& p, const InputScaling& of, const float* x, c
 
 }  // namespace
 
+void undo_input_scaling(const Pass& p, const Dictionary& dictionary, const float* x, std::span<float> dz) {
+  const auto n = static_cast<std::int64_t>(dz.size());
+  const RowScaling own(p, dictionary.scaling, x, n);
+  const bool is_centered = dictionary.scaling.kind == InputScaling::Kind::layer_norm;
+  const float mean = is_centered ? p.kernels.sum(dz.data(), n) / static_cast<float>(n) : 0.0f;
+  p.kernels.normalize(dz.data(), n, mean, own.divisor, dz.data());
+}
+
 Tensor features_in(Pass& p, const Dictionary& dictionary, const Tensor& x) {
   const InputScaling& scaling = dictionary.scaling;
   const std::int64_t n = x.row_size();

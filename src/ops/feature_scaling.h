@@ -19,6 +19,8 @@ namespace vitrine {
 Tensor features_in(Pass& p, const Dictionary& dictionary, const Tensor& x);
 /// r itself if the scaling is none, or not undone.
 Tensor features_out(Pass& p, const Dictionary& dictionary, const Tensor& r, const Tensor& x);
+/// dz becomes dx, with the shift and the divisor of the row x as constants.
+void undo_input_scaling(const Pass& p, const Dictionary& dictionary, const float* x, std::span<float> dz);
 /// By what features_out multiplies r, for the row of x.
 float output_scale(const Pass& p, const Dictionary& dictionary, const float* x);
 

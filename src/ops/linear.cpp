@@ -178,6 +178,14 @@ std::vector<std::int64_t> rows_with_values(const Pass& p, const Tensor& x) {
   return rows;
 }
 
+/// The number of rows up to the last one that has an element other than zero; in a dry run, all.
+std::int64_t rows_to_last_value(const Pass& p, const Tensor& x) {
+  std::int64_t n = x.rows();
+  const auto is_zero = [](float v) { return v == 0; };
+  while (!p.shapes_only && n > 0 && std::all_of(x.row(n - 1), x.row(n - 1) + x.row_size(), is_zero)) --n;
+  return n;
+}
+
 /// These rows of x, in memory of the arena unless they are all.
 Tensor gathered(Pass& p, const Tensor& x, const std::vector<std::int64_t>& rows) {
   const auto n = static_cast<std::int64_t>(rows.size());
@@ -198,7 +206,10 @@ Tensor product(Pass& p, const Param& weight, const Tensor& x, std::int64_t first
   p.record(OpKind::linear, {x}, y, [&p, &weight, w, x, y, first] {
     const Tensor dx = p.grad(x), dy = p.grad(y);
     add_weight_gradient(p, x, dy, weight, first);
-    multiply(p, rows_of(dy), transposed(w), dx.data, x.row_size(), Into::add);
+    // A gradient that begins at one token reaches no later one.
+    const std::int64_t n = p.training.linearizes ? rows_to_last_value(p, dy) : dy.rows();
+    if (n == 0) return;
+    multiply(p, rows_of(dy.row_range(0, n)), transposed(w), dx.data, x.row_size(), Into::add);
   });
   if (p.ledger != nullptr) p.ledger->multiplies(weight, x.rows(), w.cols);
   return y;

@@ -60,6 +60,7 @@ Tensor divisors(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mea
              [&](std::int64_t t) { scale.data[t] = divisor_of(p, c, rows.row(x, t), rows.d, mean.data[t]); });
   // d scale / d x = (x − mean) / (d · scale); the term through the mean is 0, because Σ (x − mean) = 0.
   p.record({OpKind::norm_scale, &c}, {x}, scale, [&p, rows, d, x, mean, scale] {
+    if (p.training.linearizes) return;
     const Tensor dx = p.grad(x), dscale = p.grad(scale);
     const ArenaScope scope(p.arena);
     const Tensor centered = p.tensor({rows.n, rows.d});
@@ -81,12 +82,14 @@ Tensor divided(Pass& p, const NormConfig& c, const Tensor& x, const Tensor& mean
   // dx = dy / scale, minus its mean if the norm subtracts the mean; dscale = −Σ dy · y / scale
   const bool centered = c.kind == NormConfig::Kind::layer;
   p.record({OpKind::norm_divide, &c}, {x, scale}, y, [&p, rows, centered, x, scale, y] {
-    const Tensor dx = p.grad(x), dscale = p.grad(scale), dy = p.grad(y);
+    const Tensor dx = p.grad(x), dy = p.grad(y);
+    const Tensor dscale = p.training.linearizes ? Tensor() : p.grad(scale);
     const ArenaScope scope(p.arena);
     const Tensor divided = p.tensor({rows.n, rows.d});
     p.for_rows(rows.n, rows.d, [&](std::int64_t t) {
       float* const g = divided.row(t);
-      dscale.data[t] -= p.kernels.dot(rows.row(dy, t), rows.row(y, t), rows.d) / scale.data[t];
+      if (dscale.data != nullptr)
+        dscale.data[t] -= p.kernels.dot(rows.row(dy, t), rows.row(y, t), rows.d) / scale.data[t];
       p.kernels.normalize(rows.row(dy, t), rows.d, 0.0f, scale.data[t], g);
       if (centered) p.kernels.normalize(g, rows.d, p.kernels.sum(g, rows.d) / static_cast<float>(rows.d), 1.0f, g);
       p.kernels.add(rows.row(dx, t), g, rows.d, rows.row(dx, t));

@@ -100,6 +100,10 @@ class SegmentAttention {
   /// mix_backward read them; d.strips: as score_backward left them.
   void add_to_values(const Tile& tile, const GradientTile& d, const Tensor& dz, const Tensor& dv,
                      Positions range) const;
+  /// The gradient of the z of a row of tiles, which is that of one head of a token.
+  std::span<const float> gradient_of(const Tensor& dz, std::int64_t row) const {
+    return {head_of(dz, row), static_cast<std::size_t>(value_dim_)};
+  }
   void add_to_keys(const Tile& tile, const GradientTile& d, const Tensor& dk, Positions range) const;
 
  private:

@@ -14,6 +14,8 @@ class AttachedSites {
   virtual ~AttachedSites() = default;
   /// Must be cheap: the forward calls it at every site.
   virtual bool is_at(const SiteId& id) const = 0;
+  /// Whether it is the output site of one of them.
+  virtual bool is_output(const SiteId& id) const = 0;
   /// Called for the value of such a site, after the taps have seen it. Returns the value to continue with.
   virtual Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) = 0;
 };

@@ -11,6 +11,8 @@ namespace vitrine {
 
 enum class OpKind : std::uint8_t;       // ops/op_kind.h
 std::string_view name_of(OpKind kind);  ///< `attend_score`
+/// Whether an op is linear in its inputs, apart from constants that it adds, once patterns and divisors are constants.
+bool is_linear(OpKind kind);
 
 struct NormConfig;
 struct RopeConfig;

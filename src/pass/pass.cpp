@@ -25,6 +25,12 @@ Tensor Pass::visit(const SiteId& id, const Tensor& value) {
   return attached != nullptr && attached->is_at(id) ? attached->visit(*this, id, result) : result;
 }
 
+void Pass::record_refusal(OpKind kind, std::span<const Tensor> inputs, const Tensor& output) {
+  training.tape->record(name_of(kind), inputs, output, [kind] {
+    throw Unsupported(name_of(kind), "the op is not linear, and no transcoder replaces the sublayer that it is in");
+  });
+}
+
 void Pass::refuse_tape(std::string_view op) const {
   if (is_taped()) throw Unsupported(op, "no gradient can flow through this: it has no backward");
 }

@@ -149,6 +149,7 @@ struct Pass : ExecutionContext {
   void record(const OpCall& call, std::span<const Tensor> inputs, const Tensor& output, Backward&& backward) {
     if (ledger != nullptr) ledger->enter(call, inputs, output);
     if (training.tape == nullptr) return;
+    if (training.linearizes && !is_linear(call.kind)) return record_refusal(call.kind, inputs, output);
     training.tape->record(name_of(call.kind), inputs, output, std::forward<Backward>(backward));
   }
   template <class Backward>
@@ -180,6 +181,8 @@ struct Pass : ExecutionContext {
 
  private:
   Tensor visit(const SiteId& id, const Tensor& value);
+  /// Records an op whose backward throws Unsupported.
+  void record_refusal(OpKind kind, std::span<const Tensor> inputs, const Tensor& output);
 };
 
 /// Runs ops without the sites of the pass, for values that are no part of its forward.

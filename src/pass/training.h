@@ -103,6 +103,11 @@ struct TrainingRequest {
   std::optional<SiteId> begin{};
   BlockEvents* blocks = nullptr;  ///< Null: nothing follows the pass. It may follow one without a tape, too.
   bool recomputing = false;       ///< A block is being rerun: taps repeat their writes, but report no values.
+  /// The tape records the local replacement model of the pass's dictionaries, which is linear in the values that it
+  /// begins with: attention patterns, divisors of norms and values of the dictionaries' output sites are constants,
+  /// except for what skip connections add to these. A gradient that reaches any other op that is not linear throws
+  /// Unsupported. Source: Ameisen et al. 2025.
+  bool linearizes = false;
 };
 
 }  // namespace vitrine

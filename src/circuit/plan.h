@@ -1,0 +1,23 @@
+// What a graph will need, before it is made.
+#pragma once
+
+#include "circuit/graph.h"
+
+namespace vitrine {
+
+struct GraphPlan {
+  std::int64_t feature_nodes = 0;
+  std::int64_t tape_bytes = 0;  ///< Of the linear pass, whatever the number of nodes.
+  std::int64_t edge_bytes = 0;  ///< Of nodes and edges.
+  std::int64_t disk_bytes = 0;  ///< Of the rows, while they are made.
+
+  std::int64_t memory_bytes() const { return tape_bytes + edge_bytes; }  ///< In addition to what the process has.
+};
+/// Counts with a dry run and the mean row of a feature.
+GraphPlan plan_graph(const GenerateContext& context, const CircuitValues& values, const GraphOptions& options);
+
+/// Computes some rows and returns the seconds that all of `plan` would take.
+double measure_graph(const GenerateContext& context, std::span<const std::int32_t> ids, const CircuitValues& values,
+                     const GraphPlan& plan);
+
+}  // namespace vitrine
