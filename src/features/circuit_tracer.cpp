@@ -13,6 +13,10 @@ namespace {
 
 constexpr int kMaxLayers = 1000;
 
+/// Keys that name a set, and where its files are on a hub.
+constexpr std::string_view kCircuitTracerKeys[] = {"model_name", "scan",     "transcoders",
+                                                   "repo_id",    "revision", "subfolder"};
+
 struct Hooks {
   std::string input, output;
 };
@@ -98,14 +102,11 @@ std::vector<ReadDictionary> read_circuit_tracer(const DictionaryFolder& folder) 
   const std::string where = folder.path("config.yaml");
   const auto file = MappedFile::open(where);
   refuse_pickle(where, file->bytes());
-  const auto fields = yaml_fields(file->text_without_mark(), where);
-  const auto field = [&](const char* key) {
-    const auto found = fields.find(key);
-    if (found == fields.end()) throw BadCheckpoint(where, "{} is missing", key);
-    return found->second;
-  };
-  const std::string kind = field("model_kind");
-  const Hooks hooks{field("feature_input_hook"), field("feature_output_hook")};
+  const Json object = yaml_fields(file->text_without_mark(), where);
+  DictionaryConfig config(object, where);
+  const std::string kind = config.required_text("model_kind");
+  const Hooks hooks{config.required_text("feature_input_hook"), config.required_text("feature_output_hook")};
+  config.finish(kCircuitTracerKeys);
   std::vector<ReadDictionary> all;
   if (kind == "transcoder_set") {
     all = read_layers(folder, hooks);

@@ -27,6 +27,41 @@ constexpr DictClass kClasses[] = {
     {"MatryoshkaBatchTopKSAE", "matryoshka_batchtopk", Kind::jump, "b_dec", "b_dec", "b_enc", true},
 };
 
+/// Keys of `trainer` that name a dictionary or say how it was trained, and of other classes. The biases of a file are
+/// those of activations that are not scaled by `norm_factor`.
+// clang-format off
+constexpr std::string_view kTrainerKeys[] = {
+    "trainer_class", "wandb_name", "lm_name", "device", "seed", "steps", "lr", "warmup_steps", "decay_start",
+    "sparsity_warmup_steps", "resample_steps", "norm_factor", "l1_penalty", "l0_penalty", "sparsity_penalty",
+    "sparsity_function", "sparsity_loss_queue_length", "sparsity_queue_length", "sparsity_coefficient",
+    "adaptive_sparsity_penalty", "activation_queue_length", "target_l0", "bandwidth", "p_start", "p_end",
+    "anneal_start", "n_sparsity_updates", "steps_before_annealing", "gp_reg_coeff", "lambda_warm_steps", "auxk_alpha",
+    "threshold_beta", "threshold_start_step", "top_k_aux", "group_fractions", "group_sizes", "group_weights",
+    "weights_temperature", "k",
+};
+// clang-format on
+/// Keys of `buffer`: the activations of the training.
+// clang-format off
+constexpr std::string_view kBufferKeys[] = {
+    "d_submodule", "ctx_len", "n_ctxs", "refresh_batch_size", "out_batch_size", "device", "layer",
+};
+// clang-format on
+
+/// The site, if the activations are those after a layer; else "".
+std::string trained_site(DictionaryConfig& config, DictionaryConfig& trainer) {
+  const std::string module = trainer.text("submodule_name").value_or("resid_post");
+  std::string side = "out";
+  if (const Json* const object = config.find("buffer"); object != nullptr) {
+    if (!object->is_object()) throw BadCheckpoint(config.where(), "buffer: expected an object");
+    DictionaryConfig buffer(*object, config.where());
+    side = buffer.text("io").value_or(side);
+    buffer.finish(kBufferKeys);
+  }
+  const auto layer = trainer.whole<std::int64_t>("layer", 0, 1 << 20);
+  if (!layer || side != "out" || !module.starts_with("resid_post")) return "";
+  return "blocks." + std::to_string(*layer) + ".hook_resid_post";
+}
+
 const DictClass& class_of(const std::string& name, const std::string& where) {
   for (const DictClass& own : kClasses) {
     if (own.name == name) return own;
@@ -69,9 +104,11 @@ std::vector<ReadDictionary> read_dictionary_learning(const DictionaryFolder& fol
   tensors.ignore({"k", "group_sizes"});
   if (own.kind == Kind::topk) tensors.ignore({"threshold"});  // encode() chooses k
   tensors.finish();
-  if (const auto layer = trainer.whole<std::int64_t>("layer", 0, 1 << 20)) {
-    read.input = read.output = "blocks." + std::to_string(*layer) + ".hook_resid_post";
-  }
+  trainer.check_size("activation_dim", d.d_in());
+  trainer.check_size("dict_size", d.d_sae());
+  read.input = read.output = trained_site(config, trainer);
+  trainer.finish(kTrainerKeys);
+  config.finish({});
   return {read};
 }
 

@@ -27,8 +27,14 @@ Json DictionaryFolder::json(const std::string& file) const {
   return object;
 }
 
+namespace {
+
+constexpr const char* kUnknownKey = "a key that is not known, and may change the values";
+
+}  // namespace
+
 DictionaryConfig::DictionaryConfig(const Json& object, std::string where)
-    : ObjectFields(object, "a key that is not known"), where_(std::move(where)) {}
+    : ObjectFields(object, kUnknownKey), object_(object), where_(std::move(where)) {}
 
 std::int64_t DictionaryConfig::size(std::string_view name) {
   const auto number = whole<std::int64_t>(name, 1, std::int64_t{1} << 40);
@@ -40,6 +46,24 @@ std::string DictionaryConfig::required_text(std::string_view name) {
   auto value = text(name);
   if (!value) throw BadCheckpoint(where_, "{} is missing", name);
   return *std::move(value);
+}
+
+void DictionaryConfig::check_size(std::string_view name, std::int64_t size) {
+  const auto stated = whole<std::int64_t>(name, 1);
+  if (!stated || *stated == size) return;
+  throw BadCheckpoint(where_, "{}: the weights have {}, the config says {}", name, size, *stated);
+}
+
+void DictionaryConfig::refuse_flag(std::string_view name) {
+  if (flag(name).value_or(false)) throw Unsupported(where_, "{}: it is not read, expected false", name);
+}
+
+void DictionaryConfig::finish(std::span<const std::string_view> harmless) {
+  for (const std::string_view name : harmless) ignore({name});
+  for (const auto& [name, value] : object_.items()) {
+    if (value.is_null()) ignore({name});
+  }
+  ObjectFields::finish();
 }
 
 std::exception_ptr DictionaryConfig::error_of(std::string_view name, const std::string& message) const {

@@ -46,10 +46,18 @@ class DictionaryConfig : public ObjectFields {
   /// A number of at least 1 that must be there.
   std::int64_t size(std::string_view name);
   std::string required_text(std::string_view name);
+  /// Throws if the config states another size than the weights have.
+  void check_size(std::string_view name, std::int64_t size);
+  /// Throws Unsupported for a flag that is true: it changes the values, and is not read.
+  void refuse_flag(std::string_view name);
+  /// Throws for a key that none of these functions has named, since it may change the values, unless it is one of
+  /// `harmless`: those that name a dictionary or say how it was trained.
+  void finish(std::span<const std::string_view> harmless);
 
  private:
   std::exception_ptr error_of(std::string_view name, const std::string& message) const override;
 
+  const Json& object_;
   std::string where_;
 };
 

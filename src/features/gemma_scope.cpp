@@ -22,6 +22,9 @@ Dictionary& begin_jump_relu(ReadDictionary& read, TensorTable& tensors) {
   return d;
 }
 
+/// Keys of Gemma Scope 2 that describe a dictionary.
+constexpr std::string_view kGemmaScopeKeys[] = {"model_name", "l0"};
+
 struct Place {
   std::string_view word, input, output;
 };
@@ -92,6 +95,11 @@ std::vector<ReadDictionary> read_gemma_scope_2(const DictionaryFolder& folder) {
   if (config.flag("affine_connection").value_or(has_skip) != has_skip) {
     throw BadCheckpoint(tensors.where(), "affine_skip_connection: the config says {}", has_skip ? "none" : "one");
   }
+  config.check_size("width", d.d_sae());
+  const std::string type = config.text("type").value_or("sae");
+  if (type != "sae" && type != "transcoder") {
+    throw Unsupported(config.where(), "type: expected sae or transcoder, got \"{}\"", type);
+  }
   if (has_skip) d.skip = tensors.matrix("affine_skip_connection", Stored::transposed, d.d_out(), d.d_in());
   tensors.finish();
   const auto site = [&](const char* key) {
@@ -104,6 +112,7 @@ std::vector<ReadDictionary> read_gemma_scope_2(const DictionaryFolder& folder) {
   read.input = site("hf_hook_point_in");
   read.output = site("hf_hook_point_out");
   if (read.output.empty()) read.output = read.input;
+  config.finish(kGemmaScopeKeys);
   if (read.input != read.output) {
     d.architecture = has_skip ? "jumprelu_skip_transcoder" : "jumprelu_transcoder";
     d.scaling.is_undone = false;

@@ -6,6 +6,20 @@
 #include "features/format.h"
 
 namespace vitrine {
+namespace {
+
+/// Keys that say how a dictionary was trained, and of other activations.
+// clang-format off
+constexpr std::string_view kLlamaScopeKeys[] = {
+    "device", "seed", "dtype", "expansion_factor", "exp_name", "exp_series", "exp_result_path",
+    "sae_pretrained_name_or_path", "strict_loading", "bias_init_method", "decoder_exactly_fixed_norm",
+    "sparsity_include_decoder_norm", "init_decoder_norm", "init_encoder_norm", "init_encoder_with_decoder_transpose",
+    "lp", "l1_coefficient", "l1_coefficient_warmup_steps", "top_k", "initial_k", "k_warmup_steps",
+    "use_batch_norm_mse", "use_ghost_grads", "tp_size", "ddp_size",
+};
+// clang-format on
+
+}  // namespace
 
 std::vector<ReadDictionary> read_llama_scope(const DictionaryFolder& folder) {
   const Json object = folder.json("hyperparams.json");
@@ -24,7 +38,8 @@ std::vector<ReadDictionary> read_llama_scope(const DictionaryFolder& folder) {
   if (config.flag("apply_decoder_bias_to_pre_encoder").value_or(false)) {
     d.subtracted = tensors.vector("decoder.bias", d.d_in());
   }
-  if (config.flag("use_glu_encoder").value_or(false)) throw Unsupported(config.where(), "use_glu_encoder is not read");
+  config.refuse_flag("use_glu_encoder");
+  config.refuse_flag("use_gau_encoder");
   tensors.finish();
   d.selection.kind = FeatureSelection::Kind::jump;
   const auto threshold = config.number("jump_relu_threshold", -1e30, 1e30);
@@ -45,10 +60,14 @@ std::vector<ReadDictionary> read_llama_scope(const DictionaryFolder& folder) {
   } else if (scaling != "inference" && scaling != "none") {
     throw Unsupported(config.where(), "norm_activation: expected dataset-wise, got \"{}\"", scaling);
   }
+  config.find("dataset_average_activation_norm");  // without effect if the input is not scaled
+  config.check_size("d_model", d.d_in());
+  config.check_size("d_sae", d.d_sae());
   read.input = config.required_text("hook_point_in");
   read.output = config.text("hook_point_out").value_or(read.input);
   if (read.input != read.output)
     throw Unsupported(config.where(), "hook_point_out: transcoders of Llama Scope are not read");
+  config.finish(kLlamaScopeKeys);
   return {read};
 }
 

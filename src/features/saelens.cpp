@@ -36,6 +36,41 @@ constexpr Architecture kArchitectures[] = {
     {"jumprelu_skip_transcoder", Kind::jump, true, true},
 };
 
+/// Keys that name a dictionary or say how it was trained: those of SAELens 6 and of its older versions. SAELens reads
+/// none of them to compute values, except for `dtype`: products are computed in float32 here.
+// clang-format off
+constexpr std::string_view kSaelensKeys[] = {
+    "decoder_init_norm", "k", "use_sparse_activations", "aux_loss_coefficient", "topk_threshold_lr",
+    "matryoshka_widths", "use_matryoshka_aux_loss", "l1_coefficient", "lp_norm", "l1_warm_up_steps",
+    "jumprelu_init_threshold", "jumprelu_bandwidth", "jumprelu_sparsity_loss_mode", "l0_coefficient",
+    "l0_warm_up_steps", "pre_act_loss_coefficient", "jumprelu_tanh_scale", "jumprelu_ste_to_input", "target_l0",
+    "model_name", "model_class_name", "hook_eval", "dataset_path", "dataset_trust_remote_code", "streaming",
+    "is_dataset_tokenized", "use_chat_formatting", "context_size", "use_cached_activations",
+    "cached_activations_path", "from_pretrained_path", "n_batches_in_buffer", "training_tokens",
+    "store_batch_size_prompts", "seqpos_slice", "disable_concat_sequences", "sequence_separator_token",
+    "activations_mixing_fraction", "device", "llm_device", "act_store_device", "prefetch_llm_batches", "seed",
+    "dtype", "prepend_bos", "autocast", "autocast_lm", "compile_llm", "llm_compilation_mode", "compile_sae",
+    "sae_compilation_mode", "train_batch_size_tokens", "adam_beta1", "adam_beta2", "lr", "lr_scheduler_name",
+    "lr_warm_up_steps", "lr_end", "lr_decay_steps", "n_restart_cycles", "dead_feature_window",
+    "feature_sampling_window", "dead_feature_threshold", "n_eval_batches", "eval_batch_size_prompts", "logger",
+    "n_checkpoints", "checkpoint_path", "save_final_checkpoint", "output_path", "resume_from_checkpoint", "verbose",
+    "sae_lens_version", "sae_lens_training_version", "exclude_special_tokens", "n_batches_for_norm_estimate",
+    "neuronpedia_id", "log_to_wandb", "log_activations_store_to_wandb", "log_optimizer_state_to_wandb",
+    "log_weights_to_wandb", "wandb_project", "wandb_id", "run_name", "wandb_entity", "wandb_log_frequency",
+    "eval_every_n_wandb_logs", "hook_layer", "hook_point_layer", "hook_point_eval", "total_training_tokens",
+    "store_batch_size", "train_batch_size", "tokens_per_buffer", "expansion_factor", "b_dec_init_method",
+    "use_ghost_grads", "feature_sampling_method", "resample_batches", "feature_reinit_scale",
+    "dead_feature_estimation_method", "mse_loss_normalization", "scale_sparsity_penalty_by_decoder_norm",
+    "decoder_orthogonal_init", "decoder_heuristic_init", "decoder_heuristic_init_norm",
+    "init_encoder_as_decoder_transpose", "normalize_sae_decoder", "finetuning_method", "finetuning_tokens", "resume",
+};
+// clang-format on
+
+/// What `metadata`, which SAELens leaves to its users, says about the values.
+constexpr const char* kOfMetadata[] = {
+    "hook_name",    "hook_name_out",    "hook_head_index", "hook_head_index_out",
+    "hf_hook_name", "hf_hook_name_out", "model_kwargs",    "model_from_pretrained_kwargs"};
+
 /// The keys of cfg.json, with those of older versions under their new names, and those of `metadata` among the others.
 class Config {
  public:
@@ -58,7 +93,10 @@ class Config {
     if (const Json* const arguments = fields_.find("activation_fn_kwargs"); arguments != nullptr) {
       DictionaryConfig inner(*arguments, fields_.where());
       if (arguments->is_object()) {
-        if (const auto own = inner.number("k", 1, 1e9)) return *own;
+        const auto own = inner.number("k", 1, 1e9);
+        inner.refuse_flag("signed");
+        inner.finish({});
+        if (own) return *own;
       }
     }
     throw BadCheckpoint(fields_.where(), "k is missing");
@@ -76,6 +114,20 @@ class Config {
     throw Unsupported(fields_.where(), "normalize_activations: \"{}\" is not read", name);
   }
 
+  /// Refuses what would be other values than those that the model has.
+  void check_values() {
+    fields_.find("activation_fn_kwargs");  // of top-k only
+    const std::string reshape = fields_.text("reshape_activations").value_or("none");
+    if (reshape != "none" && reshape != "hook_z") {
+      throw Unsupported(fields_.where(), "reshape_activations: expected none or hook_z, got \"{}\"", reshape);
+    }
+    const auto head = [&](const char* key) { return fields_.whole<std::int64_t>(key, 0, 1 << 20); };
+    if (const auto out = head("hook_head_index_out"); out && out != head("hook_head_index")) {
+      throw Unsupported(fields_.where(), "hook_head_index_out: expected that of hook_head_index, got {}", *out);
+    }
+    for (const char* const key : {"model_kwargs", "model_from_pretrained_kwargs"}) check_processing(key);
+  }
+
   /// `hf_hook_name` wins: it is exact where the other is a guess.
   std::string site(std::string_view name, std::string_view hf_name) {
     if (const auto module = fields_.text(hf_name)) {
@@ -86,6 +138,18 @@ class Config {
   }
 
  private:
+  /// TransformerLens changes weights on request, and with them the values that a dictionary reads: the stream without
+  /// its mean, heads without the bias of v.
+  void check_processing(const char* key) {
+    const Json* const arguments = fields_.find(key);
+    if (arguments == nullptr || !arguments->is_object()) return;
+    DictionaryConfig inner(*arguments, fields_.where());
+    inner.refuse_flag("center_writing_weights");
+    inner.refuse_flag("fold_value_biases");
+    inner.refuse_flag("refactor_factored_attn_matrices");
+    if (site("hook_name", "hf_hook_name").ends_with("hook_out")) inner.refuse_flag("fold_ln");
+  }
+
   static Json flat(Json object, const std::string& where) {
     const auto rename = [&](const char* from, const char* to) {
       if (object.contains(from) && !object.contains(to)) object[to] = object[from];
@@ -93,13 +157,15 @@ class Config {
     if (object.contains("metadata")) {
       const Json metadata = object["metadata"];
       if (!metadata.is_object() && !metadata.is_null()) throw BadCheckpoint(where, "metadata: expected an object");
-      for (const auto& [key, value] : metadata.items()) {
-        if (!object.contains(key)) object[key] = value;
+      for (const char* const key : kOfMetadata) {
+        if (!object.contains(key) && metadata.contains(key)) object[key] = metadata[key];
       }
+      object.erase("metadata");
     }
     rename("hook_point", "hook_name");
     rename("hook_point_head_index", "hook_head_index");
     rename("activation_fn_str", "activation_fn");
+    for (const char* const old : {"hook_point", "hook_point_head_index", "activation_fn_str"}) object.erase(old);
     return object;
   }
 
@@ -156,7 +222,9 @@ float activation_factor(const DictionaryFolder& folder) {
     const Json object = folder.json(kScaler);
     DictionaryConfig scaler(object, folder.path(kScaler));
     if (scaler.flag("has_whitening").value_or(false)) throw Unsupported(scaler.where(), "whitening is not read");
-    if (const auto factor = scaler.number("scaling_factor", 1e-30, 1e30)) return static_cast<float>(*factor);
+    const auto factor = scaler.number("scaling_factor", 1e-30, 1e30);
+    scaler.finish({});
+    if (factor) return static_cast<float>(*factor);
   }
   throw BadCheckpoint(folder.path(std::string(kConfig)),
                       "normalize_activations: expected_average_only_in needs the factor of {}, which is missing",
@@ -180,15 +248,9 @@ void read_encoder(TensorTable& tensors, Kind kind, Dictionary& d) {
 }
 
 void check_sizes(DictionaryConfig& config, const Dictionary& d) {
-  const auto check = [&](const char* key, std::int64_t size) {
-    const auto stated = config.whole<std::int64_t>(key, 1);
-    if (stated && *stated != size) {
-      throw BadCheckpoint(config.where(), "{}: the weights have {}, the config says {}", key, size, *stated);
-    }
-  };
-  check("d_in", d.d_in());
-  check("d_sae", d.d_sae());
-  check("d_out", d.d_out());
+  config.check_size("d_in", d.d_in());
+  config.check_size("d_sae", d.d_sae());
+  config.check_size("d_out", d.d_out());
 }
 
 }  // namespace
@@ -205,7 +267,7 @@ std::vector<ReadDictionary> read_saelens(const DictionaryFolder& folder) {
   check_sizes(config.fields(), d);
   read.input = config.site("hook_name", "hf_hook_name");
   read.output = config.site("hook_name_out", "hf_hook_name_out");
-  const bool is_transcoder = own.is_transcoder || !read.output.empty();
+  const bool is_transcoder = own.is_transcoder || (!read.output.empty() && read.output != read.input);
   if (!is_transcoder) read.output = read.input;
   if (!is_transcoder && config.fields().flag("apply_b_dec_to_input").value_or(true)) {
     d.subtracted = tensors.vector("b_dec", d.d_in());
@@ -218,6 +280,10 @@ std::vector<ReadDictionary> read_saelens(const DictionaryFolder& folder) {
   read_scaling_factor(config, tensors, d);
   tensors.finish();
   d.head = config.fields().whole<std::int64_t>("hook_head_index", 0, 1 << 20);
+  config.check_values();
+  // Of other architectures, or without the tensor that they are about.
+  config.fields().ignore({"finetuning_scaling_factor", "apply_b_dec_to_input"});
+  config.fields().finish(kSaelensKeys);
   return {read};
 }
 

@@ -7,6 +7,9 @@
 namespace vitrine {
 namespace {
 
+/// Keys that say how a dictionary was trained.
+constexpr std::string_view kSparsifyKeys[] = {"normalize_decoder", "multi_topk"};
+
 /// `layers.3` and `layers.3.mlp`; the embedding is `embed_tokens`.
 void read_module(const std::string& module, bool transcodes, ReadDictionary& read) {
   constexpr std::string_view kLayers = "layers.";
@@ -46,9 +49,15 @@ std::vector<ReadDictionary> read_sparsify(const DictionaryFolder& folder) {
   if (has_skip) d.skip = tensors.matrix("W_skip", Stored::by_rows, d.d_out(), d.d_in());
   d.skip_reads_centered = has_skip && !transcodes;
   tensors.finish();
-  if (config.size("d_in") != d.d_in()) {
-    throw BadCheckpoint(config.where(), "d_in: the weights have {}, the config says {}", d.d_in(), config.size("d_in"));
+  config.size("d_in");
+  config.check_size("d_in", d.d_in());
+  if (const auto n = config.whole<std::int64_t>("num_latents", 0); n && *n > 0) {
+    config.check_size("num_latents", d.d_sae());  // which then replaces the factor
+    config.ignore({"expansion_factor"});
+  } else if (const auto factor = config.whole<std::int64_t>("expansion_factor", 1, 1 << 20)) {
+    config.check_size("expansion_factor", d.d_sae() / d.d_in());
   }
+  config.refuse_flag("signed");
   const std::string activation = config.text("activation").value_or("topk");
   d.selection.k = config.size("k");
   d.selection.kind = FeatureSelection::Kind::topk;
@@ -60,6 +69,7 @@ std::vector<ReadDictionary> read_sparsify(const DictionaryFolder& folder) {
   } else if (activation != "topk") {
     throw Unsupported(config.where(), "activation: expected topk or groupmax, got \"{}\"", activation);
   }
+  config.finish(kSparsifyKeys);
   d.architecture = !transcodes ? activation : has_skip ? "skip_transcoder" : "transcoder";
   d.scaling.is_undone = !transcodes;
   read_module(folder.real_path().filename().string(), transcodes, read);

@@ -65,11 +65,13 @@ std::map<std::string, std::string> yaml_fields(std::string_view text, const std:
   for (type = events.next(); type != YAML_MAPPING_END_EVENT; type = events.next()) {
     if (type != YAML_SCALAR_EVENT) throw BadCheckpoint(where, "expected a text as a key");
     const std::string key = events.scalar();
-    if (events.next() != YAML_SCALAR_EVENT) {
+    std::string value;
+    if (events.next() == YAML_SCALAR_EVENT) {
+      value = events.scalar();
+    } else {
       events.skip();
-      continue;
     }
-    if (!fields.emplace(key, events.scalar()).second) throw BadCheckpoint(where, "{} appears twice", key);
+    if (!fields.emplace(key, std::move(value)).second) throw BadCheckpoint(where, "{} appears twice", key);
   }
   return fields;
 }

@@ -127,15 +127,17 @@ TEST_F(Formats, AreRefusedByNameWhereTheyCannotBeRead) {
   EXPECT_THAT(refusal(path("gpt2")), HasSubstr("the folder has no dictionary"));
 }
 
-/// A copy of a SAELens folder with another config.
-std::string changed(const std::string& from, const std::string& name, const Json& changes) {
-  const std::filesystem::path to = std::filesystem::path(testing::TempDir()) / name;
-  std::filesystem::remove_all(to);
-  std::filesystem::create_directories(to);
-  std::filesystem::copy_file(from + "/sae_weights.safetensors", to / "sae_weights.safetensors");
-  Json config = parse_json(MappedFile::open(from + "/cfg.json")->text(), "cfg.json");
+/// A copy of a folder with another config. The copy's own name is that of the folder, where some formats have the site.
+std::string changed(const std::string& from, const Json& changes, const std::string& config_name = "cfg.json") {
+  namespace fs = std::filesystem;
+  const fs::path to = fs::path(testing::TempDir()) / "changed" / fs::path(from).filename();
+  fs::remove_all(to.parent_path());
+  fs::create_directories(to.parent_path());
+  fs::copy(from, to, fs::copy_options::recursive);
+  Json config = parse_json(MappedFile::open(from + "/" + config_name)->text(), config_name);
   config.merge_patch(changes);
-  std::ofstream(to / "cfg.json") << config.dump();
+  fs::permissions(to / config_name, fs::perms::owner_write, fs::perm_options::add);
+  std::ofstream(to / config_name) << config.dump();
   return to.string();
 }
 
@@ -143,14 +145,14 @@ TEST_F(Formats, RefuseConfigsThatMeanSomethingElse) {
   const Checkpoint gpt2 = load_checkpoint(path("gpt2"));
   const auto refusal = [&](const std::string& from, const Json& changes) -> std::string {
     try {
-      applied(changed(path(from), "changed", changes), *gpt2.model);
+      applied(changed(path(from), changes), *gpt2.model);
     } catch (const Error& e) {
       return e.what();
     }
     return "";
   };
   using testing::HasSubstr;
-  EXPECT_EQ(refusal("saelens-standard", {{"seqpos", 3}}), "");
+  EXPECT_EQ(refusal("saelens-standard", {{"seqpos_slice", {5, -5}}, {"metadata", {{"anything", 3}}}}), "");
   EXPECT_THAT(refusal("saelens-standard", {{"architecture", "temporal"}}), HasSubstr("\"temporal\" is not known"));
   EXPECT_THAT(refusal("saelens-standard", {{"normalize_activations", "expected_average_only_in"}}),
               HasSubstr("needs the factor of activation_scaler.json"));
@@ -162,6 +164,82 @@ TEST_F(Formats, RefuseConfigsThatMeanSomethingElse) {
   EXPECT_THAT(refusal("saelens-standard", {{"d_sae", 41}}), HasSubstr("the weights have 40, the config says 41"));
   EXPECT_THAT(refusal("saelens-standard", {{"architecture", "jumprelu"}}), HasSubstr("threshold is missing"));
   EXPECT_THAT(refusal("saelens-jumprelu", {{"architecture", "standard"}}), HasSubstr("threshold is not known"));
+}
+
+/// What a format says about a change of its config, "" if it is read.
+class Configs : public Formats {
+ protected:
+  std::string refusal(const std::string& model, const std::string& from, const Json& changes,
+                      const std::string& config) {
+    const Checkpoint checkpoint = load_checkpoint(path(model));
+    try {
+      applied(changed(path(from), changes, config), *checkpoint.model);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(Configs, WithAnUnknownKeyAreRefusedInEveryFormat) {
+  using testing::HasSubstr;
+  const struct {
+    const char *model, *from, *config;
+  } formats[] = {{"gpt2", "saelens-standard", "cfg.json"},
+                 {"gemma2", "gemma-scope-2/resid_post/layer_1", "config.json"},
+                 {"gemma2", "llama-scope/L1R", "hyperparams.json"},
+                 {"gemma2", "sparsify/layers.1", "cfg.json"},
+                 {"gemma2", "dictionary_learning/AutoEncoder", "config.json"}};
+  for (const auto& own : formats) {
+    SCOPED_TRACE(own.from);
+    EXPECT_EQ(refusal(own.model, own.from, Json::object(), own.config), "");
+    EXPECT_THAT(refusal(own.model, own.from, {{"softcap", 30}}, own.config),
+                HasSubstr("softcap: a key that is not known, and may change the values"));
+    EXPECT_EQ(refusal(own.model, own.from, {{"softcap", nullptr}}, own.config), "");
+  }
+  EXPECT_THAT(refusal("gemma2", "dictionary_learning/AutoEncoder", {{"trainer", {{"softcap", 1}}}}, "config.json"),
+              HasSubstr("softcap: a key that is not known"));
+  EXPECT_THAT(refusal("gemma2", "dictionary_learning/AutoEncoder", {{"buffer", {{"io", "in"}}}}, "config.json"),
+              HasSubstr("its files name no site"));
+  EXPECT_THAT(refusal("gemma2", "dictionary_learning/AutoEncoder",
+                      {{"trainer", {{"submodule_name", "mlp_out_layer_1"}}}}, "config.json"),
+              HasSubstr("its files name no site"));
+}
+
+TEST_F(Configs, AreRefusedWhereAKnownKeyMeansOtherValues) {
+  using testing::HasSubstr;
+  const auto saelens = [&](const Json& changes) { return refusal("gpt2", "saelens-standard", changes, "cfg.json"); };
+  EXPECT_THAT(saelens({{"reshape_activations", "hook_q"}}), HasSubstr("expected none or hook_z, got \"hook_q\""));
+  EXPECT_THAT(saelens({{"metadata", {{"model_from_pretrained_kwargs", {{"center_writing_weights", true}}}}}}),
+              HasSubstr("center_writing_weights: it is not read"));
+  EXPECT_EQ(saelens({{"metadata", {{"model_from_pretrained_kwargs", {{"center_writing_weights", false}}}}}}), "");
+  EXPECT_THAT(saelens({{"hook_head_index_out", 1}}), HasSubstr("hook_head_index_out: expected that of"));
+  EXPECT_THAT(refusal("gpt2", "saelens-old-topk", {{"activation_fn_kwargs", {{"signed", true}}}}, "cfg.json"),
+              HasSubstr("signed: it is not read"));
+  EXPECT_THAT(refusal("gemma2", "sparsify/layers.1", {{"signed", true}}, "cfg.json"), HasSubstr("signed: it is not"));
+  EXPECT_THAT(refusal("gemma2", "sparsify/layers.1", {{"num_latents", 41}}, "cfg.json"), HasSubstr("have 40"));
+  EXPECT_THAT(refusal("gemma2", "gemma-scope-2/resid_post/layer_1", {{"type", "crosscoder"}}, "config.json"),
+              HasSubstr("type: expected sae or transcoder, got \"crosscoder\""));
+  EXPECT_THAT(refusal("gemma2", "llama-scope/L1R", {{"use_glu_encoder", true}}, "hyperparams.json"),
+              HasSubstr("use_glu_encoder: it is not read"));
+}
+
+TEST_F(Configs, InYamlAreRefusedForUnknownKeys) {
+  namespace fs = std::filesystem;
+  const Checkpoint gpt2 = load_checkpoint(path("gpt2"));
+  const fs::path to = fs::path(testing::TempDir()) / "yaml";
+  fs::remove_all(to);
+  fs::copy(path("gpt2-skip_transcoder"), to, fs::copy_options::recursive);
+  fs::permissions(to / "config.yaml", fs::perms::owner_write, fs::perm_options::add);
+  std::ofstream(to / "config.yaml", std::ios::app) << "transcoders: [a, b]\n";
+  EXPECT_EQ(applied(to.string(), *gpt2.model).size(), 3u);
+  std::ofstream(to / "config.yaml", std::ios::app) << "activation: topk\n";
+  try {
+    applied(to.string(), *gpt2.model);
+    FAIL() << "read";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("activation: a key that is not known"));
+  }
 }
 
 }  // namespace
