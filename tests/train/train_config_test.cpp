@@ -290,6 +290,16 @@ out.folder = "o"
 model.from = "m"
 )";
 
+const std::string kSae = R"(
+data.train = "t"
+train.steps = 10
+train.batch = 4
+out.folder = "o"
+model.from = "m"
+sae.site = "s"
+sae.d_sae = 8
+)";
+
 TEST(TrainConfig, TheTableOfKeysIsComplete) {
   std::vector<std::string> written, known = train_config_keys();
   for (const DocumentedKey& row : documented_keys()) written.push_back(row.key);
@@ -318,6 +328,11 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       kTalk + "data.pairs = 'p.jsonl'\npreference.objective = 'simpo'\n",
       kTalk + "data.texts = 't.jsonl'\ntrain.task = 'embed'\n",
       kTalk + "data.texts = 't.jsonl'\ntrain.task = 'classify'\nmodel.labels = ['a']\n",
+      kSae,
+      kSae + "sae.architecture = 'batchtopk'\n",
+      kSae + "sae.architecture = 'jumprelu'\nsae.jumprelu_sparsity_loss_mode = 'tanh'\n",
+      kSae + "sae.lr_scheduler_name = 'cosineannealingwarmrestarts'\n",
+      kSae + "sae.normalize_activations = 'expected_average_only_in'\n",
   };
   std::size_t with_default = 0;
   for (const DocumentedKey& row : documented_keys()) {

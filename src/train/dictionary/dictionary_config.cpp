@@ -154,26 +154,45 @@ LearnedOptions read_learned_options(ConfigSection& section, bool streams, bool h
   return own;
 }
 
-/// What a resumed run must not change; the rest of the keys changes its bits.
-constexpr const char* kFixedKeys[] = {"site",
-                                      "site_out",
-                                      "architecture",
-                                      "d_sae",
-                                      "k",
-                                      "start",
-                                      "shuffle",
-                                      "context",
-                                      "buffer",
-                                      "mix_fraction",
-                                      "store_batch_size_prompts"};
-
-/// Adds the values of a table, null for those that it lacks.
-void add_words(const Json& table, const std::vector<std::string>& known, const std::string& prefix,
+/// Notes what a resumed run must not change, and what changes its bits.
+void add_words(const LearnedOptions& o, const ActivationOptions& a, const std::string& prefix,
                DictionaryTraining& training) {
-  for (const std::string& key : known) {
-    const bool is_fixed = std::ranges::find(kFixedKeys, key) != std::end(kFixedKeys);
-    (is_fixed ? training.fixed : training.free)[prefix + key] = table.value(key, Json());
-  }
+  const Json fixed = {{"site", o.site},
+                      {"site_out", o.site_out},
+                      {"architecture", name_of(o.shape.architecture)},
+                      {"d_sae", o.shape.d_sae},
+                      {"k", o.shape.k},
+                      {"start", o.shape.start},
+                      {"shuffle", a.is_shuffled},
+                      {"context", a.context},
+                      {"buffer", a.buffer},
+                      {"mix_fraction", a.mix_fraction},
+                      {"store_batch_size_prompts", a.sequences}};
+  const Json free = {{"apply_b_dec_to_input", o.shape.subtracts_bias},
+                     {"rescale_acts_by_decoder_norm", o.shape.rescales},
+                     {"normalize_activations", static_cast<int>(o.shape.normalization)},
+                     {"aux_loss_coefficient", o.aux_loss_coefficient},
+                     {"topk_threshold_lr", o.topk_threshold_lr},
+                     {"dead_feature_window", o.dead_feature_window},
+                     {"l1_coefficient", o.l1.coefficient.value},
+                     {"l1_warm_up_steps", o.l1.coefficient.warm_up_steps},
+                     {"lp_norm", o.l1.lp_norm},
+                     {"l0_coefficient", o.l0.coefficient.value},
+                     {"l0_warm_up_steps", o.l0.coefficient.warm_up_steps},
+                     {"jumprelu_sparsity_loss_mode", static_cast<int>(o.l0.mode)},
+                     {"jumprelu_bandwidth", o.l0.bandwidth},
+                     {"jumprelu_tanh_scale", o.l0.tanh_scale},
+                     {"jumprelu_ste_to_input", o.l0.reaches_input},
+                     {"pre_act_loss_coefficient", o.l0.pre_act ? Json(*o.l0.pre_act) : Json()},
+                     {"target_l0", o.l0.target},
+                     {"lr_scheduler_name", static_cast<int>(o.rate.kind)},
+                     {"lr", o.rate.peak},
+                     {"lr_end", o.rate.end},
+                     {"lr_warm_up_steps", o.rate.warm_up_steps},
+                     {"lr_decay_steps", o.rate.decay_steps},
+                     {"n_restart_cycles", o.rate.cycles}};
+  for (const auto& [key, value] : fixed.items()) training.fixed[prefix + key] = value;
+  for (const auto& [key, value] : free.items()) training.free[prefix + key] = value;
 }
 
 /// The tables of [[sae]], each as a file of its own; that of [sae].
@@ -228,7 +247,7 @@ DictionaryTraining read_dictionary_training(const TomlFile& file, const std::str
                      "[[sae]]: shuffle, context, buffer, mix_fraction and store_batch_size_prompts are the same in all "
                      "tables, which learn from the same rows");
     }
-    add_words(table.values.at("sae"), section.known(), fmt::format("sae[{}].", training.dictionaries.size()), training);
+    add_words(own, activations, fmt::format("sae[{}].", training.dictionaries.size()), training);
     training.dictionaries.push_back(std::move(own));
   }
   if (training.dictionaries.empty()) throw BadInput(path, "[[sae]]: expected at least one table");
