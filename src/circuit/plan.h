@@ -1,6 +1,8 @@
 // What a graph will need, before it is made.
 #pragma once
 
+#include <algorithm>
+
 #include "circuit/graph.h"
 
 namespace vitrine {
@@ -11,7 +13,8 @@ struct GraphPlan {
   std::int64_t edge_bytes = 0;  ///< Of nodes and edges.
   std::int64_t disk_bytes = 0;  ///< Of the rows, while they are made.
 
-  std::int64_t memory_bytes() const { return tape_bytes + edge_bytes; }  ///< In addition to what the process has.
+  /// In addition to what the process has. The tape is gone when the edges are collected.
+  std::int64_t memory_bytes() const { return std::max(tape_bytes, edge_bytes); }
 };
 /// Counts with a dry run and the mean row of a feature.
 GraphPlan plan_graph(const GenerateContext& context, const CircuitValues& values, const GraphOptions& options);

@@ -28,7 +28,9 @@ CleanRun::CleanRun(const GenerateContext& context, std::vector<std::string> glob
   const SequenceRecorder names(*context.model, globs, {}, context.modifiers.dictionaries);
   const std::optional<SiteId> last = selection_.last();
   has_final_norm_ = last && info(last->site).place >= SitePlace::final_norm;
-  if (has_final_norm_ && (capacity > 0 || info(last->site).place > SitePlace::final_norm)) {
+  // A glob of divisors matches that of the head's norm, which few models have.
+  const bool lacks_it = last && last->site == norms::head.scale && !context.model->config().head.transform;
+  if (has_final_norm_ && (capacity > 0 || (info(last->site).place > SitePlace::final_norm && !lacks_it))) {
     throw Unsupported("--freeze", "{}: expected a site before the {}", name_of(*last),
                       capacity > 0 ? "final norm" : "unembedding");
   }
