@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/json.h"
 #include "generate/context.h"
 #include "pass/dictionary.h"
 #include "pass/sparse_rows.h"
@@ -28,5 +29,8 @@ std::vector<ActiveFeatures> read_features(const GenerateContext& context, std::s
 
 /// The k strongest of a row: by falling value, then by index.
 std::vector<SparseValue> strongest(std::span<const SparseValue> row, std::size_t k);
+
+/// `[{"index", "value"}]`, in the order of the row.
+Json features_json(std::span<const SparseValue> row);
 
 }  // namespace vitrine
