@@ -30,7 +30,8 @@ Tensor Tape::grad(const Tensor& value) {
   const auto it = values_.find(value.data);
   if (it == values_.end()) throw InternalError("tape", "the value is not on the tape");
   if (!it->second.memory) {
-    if (in_parallel_loop()) throw InternalError("tape", "a loop asked first for a gradient: ask before the loop begins");
+    if (in_parallel_loop())
+      throw InternalError("tape", "a loop asked first for a gradient: ask before the loop begins");
     it->second = take(value.count());
     if (counted_ == nullptr) std::fill_n(it->second.data(), value.count(), 0.0f);
   }

@@ -10,6 +10,7 @@
 #include "cli/row_range.h"
 #include "cli/table.h"
 #include "inspect/feature_reader.h"
+#include "report/features.h"
 
 namespace vitrine::cli {
 namespace {
@@ -19,32 +20,6 @@ struct FeaturesOptions : Options {
   std::optional<std::string> rows;
   std::string out;
 };
-
-Json tokens_json(const ActiveFeatures& own, const RowSelection& rows, std::size_t top) {
-  Json tokens = Json::array();
-  for (std::int64_t t = rows.begin; t < rows.end; ++t) {
-    Json features = Json::array();
-    for (const auto& [index, value] : strongest(own.rows.row(t), top)) {
-      features.push_back({{"index", index}, {"value", value}});
-    }
-    tokens.push_back(std::move(features));
-  }
-  return tokens;
-}
-
-Json saes_json(const std::vector<ActiveFeatures>& all, const RowSelection& rows, std::size_t top) {
-  Json saes = Json::array();
-  for (const ActiveFeatures& own : all) {
-    const Dictionary& d = *own.dictionary;
-    saes.push_back({{"name", d.name.empty() ? Json() : Json(d.name)},
-                    {"site", name_of(d.output)},
-                    {"architecture", d.architecture},
-                    {"d_in", d.d_in()},
-                    {"d_sae", d.d_sae()},
-                    {"tokens", tokens_json(own, rows, top)}});
-  }
-  return saes;
-}
 
 void show(const Session& session, const std::vector<ActiveFeatures>& all, const RowSelection& rows, std::size_t top) {
   const auto right = Table::Align::right;
@@ -102,10 +77,7 @@ void run_features(const FeaturesOptions& o) {
     if (o.out.empty()) show(session, all, rows, top);
     return;
   }
-  const auto first = session.ids.begin() + rows.begin, end = session.ids.begin() + rows.end;
-  Json pieces = Json::array();
-  for (auto id = first; id != end; ++id) pieces.push_back(session.piece(*id));
-  print_json({{"ids", std::vector<std::int32_t>(first, end)}, {"pieces", pieces}, {"saes", saes_json(all, rows, top)}});
+  print_json(features_json(session.ids, all, {rows.begin, rows.end}, top, session.tokenizer.get()));
 }
 
 }  // namespace

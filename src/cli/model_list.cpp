@@ -130,6 +130,23 @@ std::vector<std::string> read_modifiers(TomlFields& fields, const char* key, boo
   return names;
 }
 
+/// Dictionaries of features, NAME = PATH or NAME = {path, site}, as the command line has them.
+void read_dictionaries(TomlFields& fields, std::vector<std::string>& texts) {
+  const Json* const all = fields.find("saes");
+  fields.each("saes", [&](const std::string& name, const Json& value) {
+    TomlFields table = fields.of("saes", *all);
+    if (!value.is_object()) {
+      texts.push_back(fmt::format("{}={}", name, *table.path(name)));
+      return;
+    }
+    TomlFields own = table.of(name, value);
+    const auto path = own.path("path"), site = own.text("site");
+    if (!path) table.fail(name, "the key path is missing");
+    texts.push_back(fmt::format("{}={}{}", name, *path, site ? "@" + *site : ""));
+    own.finish();
+  });
+}
+
 /// Options of a model of a list: those of the server without those that are about MODEL.
 std::shared_ptr<ServeOptions> options_of(const ServeOptions& server, const std::string& path) {
   auto options = std::make_shared<ServeOptions>(server);
@@ -140,6 +157,7 @@ std::shared_ptr<ServeOptions> options_of(const ServeOptions& server, const std::
   o.threads = 1;  // the rounds have a pool of their own
   o.adapters.clear();
   o.controls.clear();
+  o.dictionaries.clear();
   o.tokenizer.clear();
   o.template_path.clear();
   o.draft.clear();
@@ -168,6 +186,7 @@ void read_options(TomlFields& fields, ServeOptions& o, ListedModel& model) {
   read_defaults(fields, o.defaults);
   model.adapters = read_modifiers(fields, "adapters", false, o.adapters);
   read_modifiers(fields, "controls", true, o.controls);
+  read_dictionaries(fields, o.dictionaries);
 }
 
 ModelList read_file(const std::string& path, const ServeOptions& server) {

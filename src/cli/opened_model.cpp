@@ -55,6 +55,9 @@ Options without_named(const ServeOptions& o) {
 
 void open_modifiers(const ServeOptions& o, const Session& session, ServedModifiers& modifiers) {
   modifiers.of_all = session.applied;
+  modifiers.dictionaries = session.applied.dictionaries;
+  std::erase_if(modifiers.of_all.dictionaries,
+                [](const AppliedDictionary& own) { return own.use != DictionaryUse::replace; });
   modifiers.base = &session.checkpoint;
   modifiers.is_head_replaced = std::any_of(session.adapters.begin(), session.adapters.end(),
                                            [](const auto& own) { return !own->saved.empty(); });
@@ -146,6 +149,7 @@ ServedFile::ServedFile(const ServeOptions& o, const SharedRounds& shared, std::i
   served_.modifiers = &modifiers_;
   GenerateContext context = session_.context(o);
   context.pool = &shared.pool;
+  context.modifiers = modifiers_.of_all;
   context.interrupt = nullptr;  // rounds end; the server stops after them
   context.speculation = speculation_.emplace(o, o, session_, "lookup", &shared.pool).get();
   try {

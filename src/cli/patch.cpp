@@ -24,6 +24,7 @@ struct PatchArguments : Options {
   std::string site = "hook_resid_pre";
   std::string metric = "logit";
   bool approximate = false;
+  std::vector<std::string> frozen;
 };
 
 /// The ids of one prompt.
@@ -69,6 +70,7 @@ void run_patch(const PatchArguments& o) {
   if (o.against) options.against = token_of(session, *o.against);
   options.is_logprob = o.metric == "logprob";
   options.approximate = o.approximate;
+  options.frozen = o.frozen;
   const Patch found = patch(session.context(o), clean, corrupted, options);
   if (!o.json) return show(session, found, clean);
   Json object = {{"clean", {{"ids", clean}, {"metric", found.clean}}},
@@ -100,6 +102,8 @@ void add_patch(Command& program) {
   add_choice(command, "--metric", o->metric, {"logit", "logprob"}, "logit (default) or logprob");
   command.add_flag("--approximate", o->approximate,
                    "Also estimate each change of the metric from one backward: gradient times difference");
+  add_list(command, "--freeze", o->frozen,
+           "A glob of sites that keep their values of the corrupted prompt; may be given several times");
   command.add_flag("--no-special", o->no_special,
                    "Add no special tokens to the texts, and treat none in them as special");
   add_modifiers(command, *o);

@@ -188,6 +188,7 @@ void add_serve(Command& program) {
                      "After SIGTERM, seconds until requests that have not ended are ended (default: 30)", 0, 86'400);
   add_file(command, "--access-log", o->access_log, "Append a line for each request to this file (default: stderr)");
   add_modifiers(command, *o);
+  add_dictionaries(command, *o);
   finish_command(
       command, o, run_serve,
       "With --json, the first line of stdout is {\"url\",\"models\"}. docs/serving.md describes the routes.\n"

@@ -19,9 +19,11 @@ bool is_at(const SiteEdit& edit, SiteId id) {
 /// Applies the changes of run i to the rows of segment i.
 class EditTaps : public Taps {
  public:
-  explicit EditTaps(std::span<const Edits> runs) : runs_(runs) {}
+  /// `frozen`: null if no site is.
+  EditTaps(std::span<const Edits> runs, const FrozenValues* frozen) : runs_(runs), frozen_(frozen) {}
 
   bool wants(const SiteId& id) const override {
+    if (is_frozen(id)) return true;
     if (id.segment >= 0) return changes(runs_[static_cast<std::size_t>(id.segment)], id);
     return std::any_of(runs_.begin(), runs_.end(), [&](const Edits& run) { return changes(run, id); });
   }
@@ -31,6 +33,7 @@ class EditTaps : public Taps {
     std::copy_n(value.data, value.count(), result.data);
     if (id.segment >= 0) {
       const auto run = static_cast<std::size_t>(id.segment);
+      keep(id, result, pass.segments[run].position);
       apply(runs_[run], id, result, pass.segments[run].position);
       return result;
     }
@@ -39,12 +42,17 @@ class EditTaps : public Taps {
       const bool one_row = is_in_head(id);  // that of the run's logits
       const Tensor own =
           one_row ? result.row_range(static_cast<std::int64_t>(run), 1) : result.row_range(s.first_row, s.length);
+      keep(id, own, s.position);
       apply(runs_[run], id, own, s.position);
     }
     return result;
   }
 
  private:
+  bool is_frozen(const SiteId& id) const { return frozen_ != nullptr && frozen_->has(id); }
+  void keep(const SiteId& id, const Tensor& own, std::int64_t first) const {
+    if (is_frozen(id)) frozen_->copy_to(id, own, first);
+  }
   static bool changes(const Edits& run, const SiteId& id) {
     return std::any_of(run.begin(), run.end(), [&](const SiteEdit& edit) { return is_at(edit, id); });
   }
@@ -55,6 +63,7 @@ class EditTaps : public Taps {
   }
 
   std::span<const Edits> runs_;
+  const FrozenValues* frozen_;
 };
 
 /// The first layer that a run must compute.
@@ -98,6 +107,10 @@ EditedRuns::EditedRuns(const GenerateContext& context, const Tokens& tokens, std
   }
   context.model->forward(pass, tokens);
   if (cache_ && !cache_->holds_all()) cache_.reset();
+}
+
+void EditedRuns::freeze(const std::vector<std::string>& globs) {
+  frozen_.emplace(context_, tokens_, sites_to_freeze(context_, globs, false));
 }
 
 /// Whether the keys and values before the first change are those of the unchanged run: no change of a pattern, whose
@@ -155,7 +168,7 @@ void EditedRuns::run_group(const Group& group, const ReceiveRun& receive) {
               {logits.row(i), static_cast<std::size_t>(logits.row_size())});
     }
   };
-  EditTaps taps(group.runs);
+  EditTaps taps(group.runs, frozen_ ? &*frozen_ : nullptr);
   pass.taps = &taps;
   Tokens all(ids);
   all.source = tokens_.source;

@@ -8,8 +8,10 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "inspect/frozen_sites.h"
 #include "inspect/text_pass.h"
 
 namespace vitrine {
@@ -33,6 +35,10 @@ class EditedRuns {
   /// arguments. Throws as text_pass() does.
   EditedRuns(const GenerateContext& context, const Tokens& tokens, std::int64_t position);
 
+  /// From now on, the sites that the globs select keep their values of the unchanged run, before the changes of a run.
+  /// Throws as CleanRun's constructor.
+  void freeze(const std::vector<std::string>& globs);
+
   /// Runs the text once for each of `runs`. Throws NotFinite if a change makes a value infinite or NaN.
   void run(std::span<const Edits> runs, const ReceiveRun& receive);
 
@@ -48,6 +54,7 @@ class EditedRuns {
   std::vector<std::vector<float>> streams_;  // resid_pre of each layer; empty if no run can begin later
   std::optional<KvCache> cache_;             // of the unchanged run, if all layers hold all positions
   std::vector<KvCache> caches_;              // of the runs of a pass
+  std::optional<FrozenValues> frozen_{};
 };
 
 }  // namespace vitrine

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "generate/context.h"
 #include "pass/dictionary.h"
 #include "pass/sparse_rows.h"
@@ -32,5 +33,8 @@ std::string key_of(const Dictionary& dictionary);
 
 /// The k strongest of a row: by falling value, then by index.
 std::vector<SparseValue> strongest(std::span<const SparseValue> row, std::size_t k);
+
+/// `[{"index", "value"}]`, in the order of the row.
+Json features_json(std::span<const SparseValue> row);
 
 }  // namespace vitrine

@@ -4,6 +4,7 @@
 
 #include "base/exchanged.h"
 #include "inspect/sequence_recorder.h"
+#include "inspect/text_pass.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/op_kind.h"
@@ -19,21 +20,65 @@ std::string key_of_site(const SiteId& id) {
 
 }  // namespace
 
-CleanRun::CleanRun(const GenerateContext& context, std::vector<std::string> globs, std::int64_t capacity)
-    : context_(context), selection_(globs, site_layers(context.model->config(), context.modifiers.dictionaries)) {
+SiteSelection sites_to_freeze(const GenerateContext& context, const std::vector<std::string>& globs, bool has_logits) {
   check_has_rows(context.model->config());
-  context_.taps = nullptr;
-  if (capacity > 0) cache_.emplace(context_.make_cache(capacity));
   // Checks the names: a recorder throws for globs that no site of the model matches.
   const SequenceRecorder names(*context.model, globs, {}, context.modifiers.dictionaries);
-  const std::optional<SiteId> last = selection_.last();
-  has_final_norm_ = last && info(last->site).place >= SitePlace::final_norm;
+  SiteSelection selection(globs, site_layers(context.model->config(), context.modifiers.dictionaries));
+  const std::optional<SiteId> last = selection.last();
   // A glob of divisors matches that of the head's norm, which few models have.
   const bool lacks_it = last && last->site == norms::head.scale && !context.model->config().head.transform;
-  if (has_final_norm_ && (capacity > 0 || (info(last->site).place > SitePlace::final_norm && !lacks_it))) {
+  if (last && info(last->site).place >= SitePlace::final_norm &&
+      (!has_logits || (info(last->site).place > SitePlace::final_norm && !lacks_it))) {
     throw Unsupported("--freeze", "{}: expected a site before the {}", name_of(*last),
-                      capacity > 0 ? "final norm" : "unembedding");
+                      has_logits ? "unembedding" : "final norm");
   }
+  return selection;
+}
+
+FrozenValues::FrozenValues(const GenerateContext& context, const Tokens& tokens, SiteSelection selection)
+    : selection_(std::move(selection)) {
+  class Keep : public Taps {
+   public:
+    explicit Keep(FrozenValues& to) : to_(to) {}
+    bool wants(const SiteId& id) const override { return to_.has(id); }
+    Tensor visit(Pass&, const SiteId& id, const Tensor& value) override {
+      to_.values_[key_of_site(id)] = {value.shape, {value.data, value.data + value.count()}};
+      return value;
+    }
+
+   private:
+    FrozenValues& to_;
+  } keep(*this);
+  Arena arena;
+  Pass pass = text_pass(context, arena, tokens);
+  pass.taps = &keep;
+  context.model->forward(pass, tokens);
+}
+
+void FrozenValues::copy_to(const SiteId& id, const Tensor& own, std::int64_t first) const {
+  const auto found = values_.find(key_of_site(id));
+  if (found == values_.end()) throw Unsupported("--freeze", "{}: the unchanged run has no value", name_of(id));
+  const auto& [shape, values] = found->second;
+  const bool has_columns = info(id).shape.dims().front() != dims::T;  // [H, T, S]
+  const std::int64_t n = has_columns ? own.shape[1] : own.shape[0];
+  const std::int64_t n_parts = has_columns ? own.shape[0] : 1,
+                     size = own.count() / std::max<std::int64_t>(1, n_parts * n);
+  const std::int64_t n_all = static_cast<std::int64_t>(values.size()) / (n_parts * std::max<std::int64_t>(1, size));
+  if (shape.rank() != own.shape.rank() || n_all < first + n || n_parts * n_all * size != std::ssize(values)) {
+    throw Unsupported("--freeze", "{}: the unchanged run has no value of this shape", name_of(id));
+  }
+  for (std::int64_t part = 0; part < n_parts; ++part) {
+    std::copy_n(values.data() + (part * n_all + first) * size, n * size, own.data + part * n * size);
+  }
+}
+
+CleanRun::CleanRun(const GenerateContext& context, const std::vector<std::string>& globs, std::int64_t capacity)
+    : context_(context), selection_(sites_to_freeze(context, globs, capacity == 0)) {
+  const std::optional<SiteId> last = selection_.last();
+  has_final_norm_ = last && info(last->site).place >= SitePlace::final_norm;
+  context_.taps = nullptr;
+  if (capacity > 0) cache_.emplace(context_.make_cache(capacity));
 }
 
 void CleanRun::read(const Tensor& tokens, std::int64_t position) {

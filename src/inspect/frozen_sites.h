@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generate/context.h"
@@ -14,6 +15,25 @@
 #include "pass/segment_taps.h"
 
 namespace vitrine {
+
+/// The values of sites in a run of a whole text, for runs that read parts of it.
+class FrozenValues {
+ public:
+  /// Runs the text. `selection`: sites whose rows are tokens, or which have a row for each token and head.
+  FrozenValues(const GenerateContext& context, const Tokens& tokens, SiteSelection selection);
+
+  bool has(const SiteId& id) const { return selection_.contains(id); }
+  /// Replaces the rows of the tokens from `first` on, `[n, …]` or `[H, n, S]`. Throws Unsupported for another shape.
+  void copy_to(const SiteId& id, const Tensor& own, std::int64_t first) const;
+
+ private:
+  SiteSelection selection_;
+  std::map<std::string, std::pair<Shape, std::vector<float>>> values_{};
+};
+
+/// The sites that the globs select. `has_logits`: the run has the sites of the final norm. Throws as CleanRun's
+/// constructor.
+SiteSelection sites_to_freeze(const GenerateContext& context, const std::vector<std::string>& globs, bool has_logits);
 
 /// A second run of a sequence, without writes, next to one with writes: it reads the same tokens, and its values
 /// replace those at the frozen sites. What a dictionary changes comes after the value of its site, so it is added to
@@ -24,7 +44,7 @@ class CleanRun {
   /// sequence is one pass without a cache, whose logits of all rows are requested if sites of the final norm are
   /// frozen. Throws BadInput for a glob that matches no site, and Unsupported for sites of the head, in a sequence with
   /// a cache also of the final norm, and of models whose rows do not belong to one sequence.
-  CleanRun(const GenerateContext& context, std::vector<std::string> globs, std::int64_t capacity);
+  CleanRun(const GenerateContext& context, const std::vector<std::string>& globs, std::int64_t capacity);
 
   /// hook_tokens, where the run begins, a frozen site, or what a skip connection at one reads and writes.
   bool wants(const SiteId& id) const {

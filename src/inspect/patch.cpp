@@ -102,7 +102,8 @@ SiteEdit clean_value(const SiteId& site, const LayerValue& clean, std::int64_t p
 /// For each layer and place, gradient · difference.
 std::vector<std::vector<double>> approximated(const GenerateContext& context, const Tokens& tokens,
                                               const std::vector<SiteId>& sites, const Objective& objective,
-                                              const PromptRun& clean, const PromptRun& corrupted) {
+                                              const PromptRun& clean, const PromptRun& corrupted,
+                                              const std::vector<std::string>& frozen) {
   class GradientReader : public SiteReader {
    public:
     using SiteReader::SiteReader;
@@ -131,6 +132,8 @@ std::vector<std::vector<double>> approximated(const GenerateContext& context, co
   Arena arena;
   Pass pass = text_pass(context, arena, tokens);
   pass.taps = &reader;
+  std::optional<FrozenPass> with_frozen;
+  if (!frozen.empty()) pass.taps = &with_frozen.emplace(CleanRun(context, frozen, 0), reader);
   backward_from_objective(*context.model, pass, tokens, objective);
   return all;
 }
@@ -208,7 +211,9 @@ Patch patch(const GenerateContext& context, const Tokens& clean, const Tokens& c
       layers.push_back(static_cast<std::size_t>(sites[i].layer));
     }
   }
-  EditedRuns(context, corrupted, objective.position).run(runs, [&](std::size_t run, std::span<const float> logits) {
+  EditedRuns edited(context, corrupted, objective.position);
+  if (!o.frozen.empty()) edited.freeze(o.frozen);
+  edited.run(runs, [&](std::size_t run, std::span<const float> logits) {
     result.metric[layers[run]].push_back(objective.value(logits));
   });
   const double gap = result.clean - result.corrupted;
@@ -220,7 +225,7 @@ Patch patch(const GenerateContext& context, const Tokens& clean, const Tokens& c
     }
   }
   if (o.approximate) {
-    result.approximate = approximated(context, corrupted, sites, objective, of_clean, of_corrupted);
+    result.approximate = approximated(context, corrupted, sites, objective, of_clean, of_corrupted, o.frozen);
   }
   return result;
 }

@@ -23,6 +23,7 @@ struct PatchOptions {
   std::optional<std::int32_t> against{};
   bool is_logprob = false;  ///< The metric is the log-probability, in nats, not the logit.
   bool approximate = false;
+  std::vector<std::string> frozen{};  ///< Globs of sites that keep their values of the corrupted run.
 };
 
 struct Patch {
@@ -38,7 +39,8 @@ std::vector<std::string> patch_sites();
 /// Throws BadInput for another name.
 Site patch_site(const std::string& name);
 
-/// Throws BadInput for prompts of different length, and as text_pass() does; Unsupported for a model without the site.
+/// Throws BadInput for prompts of different length, and as text_pass() and EditedRuns::freeze() do; Unsupported for a
+/// model without the site.
 Patch patch(const GenerateContext& context, const Tokens& clean, const Tokens& corrupted, const PatchOptions& options);
 
 }  // namespace vitrine

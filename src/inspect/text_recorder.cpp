@@ -10,9 +10,10 @@ namespace {
 constexpr std::int64_t kHeaderBytes = 64, kHeaderBytesPerSite = 200;
 
 /// Runs the forward of a text without values. All rows have logits.
-void dry_run(const Model& model, Taps& taps, std::int64_t n) {
+void dry_run(const Model& model, Taps& taps, std::int64_t n, AppliedDictionaries dictionaries) {
   ThreadPool pool(1);
   DryPass dry(pool, {{0, n, 0}});
+  dry.pass().segments.front().modifiers.dictionaries = dictionaries;
   dry.pass().taps = &taps;
   dry.pass().logits = {LogitRequest::Rows::range, 0, n, {}};
   dry.run(model);
@@ -45,15 +46,16 @@ class DryTaps : public SequenceTaps {
 }  // namespace
 
 TextRecorder::TextRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes,
-                           std::int64_t n)
-    : recorder_(globs, writes, site_layers(model.config()), [this](const SiteId& id, const Tensor& value) {
-        recorded_.push_back({name_of(id), value.shape, {value.data, value.data + value.count()}});
-      }) {
+                           std::int64_t n, AppliedDictionaries dictionaries)
+    : recorder_(globs, writes, site_layers(model.config(), dictionaries),
+                [this](const SiteId& id, const Tensor& value) {
+                  recorded_.push_back({name_of(id), value.shape, {value.data, value.data + value.count()}});
+                }) {
   check_has_rows(model.config());
-  Recorder dry(std::move(globs), writes, site_layers(model.config()), nullptr);
+  Recorder dry(std::move(globs), writes, site_layers(model.config(), dictionaries), nullptr);
   DryTaps checks(dry, writes);
   SegmentTaps taps({&checks});
-  dry_run(model, taps, n);
+  dry_run(model, taps, n, dictionaries);
   dry.check_all_met(true);
   bytes_ = checks.bytes;
 }
@@ -75,13 +77,14 @@ const std::vector<SequenceRecorder::Recorded>& TextRecorder::recorded() const {
   return recorded_;
 }
 
-std::int64_t recorded_bytes(const ModelConfig& config, const std::vector<std::string>& globs, std::int64_t n) {
+std::int64_t recorded_bytes(const ModelConfig& config, const std::vector<std::string>& globs, std::int64_t n,
+                            AppliedDictionaries dictionaries) {
   std::int64_t bytes = 0;
   if (globs.empty()) return bytes;
-  Recorder recorder(globs, {}, site_layers(config), [&](const SiteId&, const Tensor& value) {
+  Recorder recorder(globs, {}, site_layers(config, dictionaries), [&](const SiteId&, const Tensor& value) {
     bytes += value.count() * static_cast<std::int64_t>(sizeof(float));
   });
-  dry_run(shape_model(config), recorder, n);
+  dry_run(shape_model(config), recorder, n, dictionaries);
   return bytes;
 }
 

@@ -18,7 +18,8 @@ class TextRecorder : public SequenceTaps {
  public:
   /// Of a text of `n` tokens. Without globs: the default set of sites. Throws what SequenceRecorder throws, except for
   /// raw scores and indices from the end.
-  TextRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes, std::int64_t n);
+  TextRecorder(const Model& model, std::vector<std::string> globs, std::vector<SiteWrite> writes, std::int64_t n,
+               AppliedDictionaries dictionaries = {});
 
   TextRecorder(const TextRecorder&) = delete;
   TextRecorder& operator=(const TextRecorder&) = delete;
@@ -44,7 +45,8 @@ class TextRecorder : public SequenceTaps {
 };
 
 /// The bytes of the values that globs select in a text of `n` tokens, if these are spread evenly over the experts.
-std::int64_t recorded_bytes(const ModelConfig& config, const std::vector<std::string>& globs, std::int64_t n);
+std::int64_t recorded_bytes(const ModelConfig& config, const std::vector<std::string>& globs, std::int64_t n,
+                            AppliedDictionaries dictionaries = {});
 
 /// The number of bytes that the file of a trace reserves for the names and shapes of its values.
 std::int64_t trace_header_bytes(std::int64_t max_sites);

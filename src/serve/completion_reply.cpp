@@ -150,7 +150,9 @@ std::string CompletionReply::lead(const Prompt& prompt) const {
 Json CompletionReply::reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const {
   Json sites = Json::array();
   if (!request_.recorders.empty()) sites = sites_json(request_.recorders[sequence]->recorded());
-  return {{"prompt_ids", request_.prompt_of(sequence).ids}, {"ids", ids}, {"sites", std::move(sites)}};
+  Json all = {{"prompt_ids", request_.prompt_of(sequence).ids}, {"ids", ids}, {"sites", std::move(sites)}};
+  if (!request_.features.empty()) all["features"] = features_json(request_.features[sequence]->features());
+  return all;
 }
 
 Json CompletionReply::choice(std::size_t index, const std::string& text, Json logprobs,

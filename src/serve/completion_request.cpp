@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "base/text.h"
 #include "generate/read_option.h"
-#include "inspect/text_recorder.h"
 #include "serve/constraint_fields.h"
 #include "serve/fim_fields.h"
 #include "serve/foreign_fields.h"
@@ -14,6 +12,7 @@
 #include "serve/prediction_field.h"
 #include "serve/prompts.h"
 #include "serve/request_fields.h"
+#include "serve/request_taps.h"
 #include "serve/sampler_fields.h"
 #include "serve/site_fields.h"
 
@@ -164,33 +163,6 @@ std::optional<SiteFields> read_own_wishes(const ServedModel& model, RequestField
   std::optional<SiteFields> sites = read_wishes(model, fields, modifiers);
   request.modifiers = std::move(modifiers.list);
   return sites;
-}
-
-/// The number of tokens of a sequence that are fed. The last one that is generated is not.
-std::int64_t max_fed(const ServedModel& model, const GenerateRequest& sequence) {
-  const std::int64_t n_prompt = std::ssize(sequence.prompt);
-  return std::min(model.max_seq_len, n_prompt + std::max<std::int64_t>(0, sequence.max_tokens - 1));
-}
-
-/// Gives each sequence of a request taps of its own.
-void add_taps(const ServedModel& model, const SiteFields& sites, CompletionRequest& request) {
-  request.reports_ids = true;
-  if (sites.globs.empty() && sites.writes.empty()) return;
-  const Json none = Json::object();
-  const RequestFields fields(none, "vitrine");
-  const SequenceRecorder recorder =
-      with_site_errors(fields, [&] { return SequenceRecorder(*model.model, sites.globs, sites.writes); });
-  std::map<std::int64_t, std::int64_t> bytes_of;  // by the number of tokens
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < request.n_sequences(); ++i) {
-    const std::int64_t n = max_fed(model, request.sequence(i, model.defaults));
-    const auto [at, is_new] = bytes_of.try_emplace(n);
-    if (is_new) at->second = recorded_bytes(model.model->config(), sites.globs, n);
-    check_trace_bytes(model, bytes += at->second, "vitrine.sites");
-  }
-  for (std::size_t i = 0; i < request.n_sequences(); ++i) {
-    request.recorders.push_back(std::make_shared<SequenceRecorder>(recorder));
-  }
 }
 
 /// vLLM's `use_beam_search`: n beams, of which all are choices.
@@ -360,6 +332,7 @@ GenerateRequest CompletionRequest::sequence(std::size_t number, RequestDefaults 
   }
   request.modifiers = modifiers;
   if (!recorders.empty()) request.taps = recorders[number];
+  if (!features.empty()) request.taps = features[number];
   return request;
 }
 

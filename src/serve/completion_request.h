@@ -14,6 +14,7 @@
 
 #include "chat/chat_answers.h"
 #include "generate/engine.h"
+#include "inspect/feature_taps.h"
 #include "inspect/sequence_recorder.h"
 #include "serve/served_model.h"
 
@@ -64,6 +65,7 @@ struct CompletionRequest {
   bool reports_ids = false;                     ///< The field "vitrine".
   /// Of the sequences, if the request reads or changes values; else empty.
   std::vector<std::shared_ptr<SequenceRecorder>> recorders;
+  std::vector<std::shared_ptr<SequenceFeatures>> features{};  ///< The same if it wants features.
   bool streams = false;
   bool streams_usage = false;
   bool streams_every_usage = false;                                       ///< Every event has the usage so far.

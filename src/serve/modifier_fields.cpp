@@ -89,6 +89,21 @@ ChosenModel read_model(const ServedModel& model, RequestFields& fields) {
                      did_you_mean(*name, model_names(model)));
 }
 
+void read_dictionaries(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {
+  const auto word = fields.text("sae_use");
+  const bool has_any = model.modifiers != nullptr && !model.modifiers->dictionaries.empty();
+  if (!has_any) {
+    if (word) throw RequestError(kInvalid, fields.name_of("sae_use"), "the server has no dictionaries (--sae)");
+    return;
+  }
+  ModifierList& list = begin_list(model, modifiers);
+  list.dictionaries = model.modifiers->dictionaries;
+  if (!word) return;
+  const auto use = dictionary_use_named(*word);
+  if (!use) fields.fail("sae_use", fmt::format("expected read, error or replace, got \"{}\"", *word));
+  for (AppliedDictionary& applied : list.dictionaries) applied.use = *use;
+}
+
 bool read_modifiers(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {
   static const NamedModifiers kNone;
   const NamedModifiers& named = model.modifiers != nullptr ? model.modifiers->named : kNone;

@@ -35,6 +35,11 @@ std::vector<std::string> model_names(const ServedModel& model);
 /// Checks the field `model`. Throws RequestError.
 ChosenModel read_model(const ServedModel& model, RequestFields& fields);
 
+/// Attaches the server's dictionaries (`vitrine serve --sae`), so that the values at their sites are among those that
+/// the request reads and changes. The field `sae_use` says what they do. Throws RequestError for another value, and if
+/// the server has no dictionaries.
+void read_dictionaries(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers);
+
 /// Adds what the fields `adapters` and `controls`, `[{"name", "scale"}]` and `[{"name", "scale", "layers"}]`, choose,
 /// in their order. A scale and layers replace those of the server. Returns whether there are such fields. Throws
 /// RequestError, also for a second adapter that replaces the head.

@@ -315,7 +315,7 @@ TextsToRead TextCollector::take(ReadChoice choice, RequestFields& fields, TextSt
 std::shared_ptr<TextSites> sites_of(const ServedModel& model, ReadChoice choice, RequestFields& fields,
                                     std::span<const std::vector<std::int32_t>> texts, TextSteps::Source source) {
   if (choice.attribute) refuse_attribute();
-  if (!choice.sites || (choice.sites->globs.empty() && choice.sites->writes.empty())) return nullptr;
+  if (!choice.sites || choice.sites->empty()) return nullptr;
   const RequestFields own = fields.of(*fields.find("vitrine"), "vitrine");
   return std::make_shared<TextSites>(model, own, std::move(*choice.sites), texts, source);
 }

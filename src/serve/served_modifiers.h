@@ -1,4 +1,4 @@
-// The adapters and control vectors of a server: those of all requests, and those that requests choose by name.
+// The adapters, control vectors and dictionaries of a server: those of all requests, and those that requests choose.
 #pragma once
 
 #include <condition_variable>
@@ -68,6 +68,8 @@ class Background {
 
 struct ServedModifiers {
   ModifierList of_all{};  ///< Applied to every request, before those that it chooses.
+  /// Attached for requests that read or change values; also among those of all requests if they replace values.
+  std::vector<AppliedDictionary> dictionaries{};
   NamedModifiers named{};
   const Checkpoint* base = nullptr;  ///< Of the adapters; it has what those of all requests replace.
   bool is_head_replaced = false;     ///< By an adapter of all requests.

@@ -1,5 +1,6 @@
 #include "serve/site_fields.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "serve/modifier_fields.h"
@@ -14,7 +15,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values are sent as they are in memory");
 
 constexpr std::size_t kMaxGlobs = 256, kMaxWrites = 1 << 14, kMaxSiteText = 256;
-constexpr std::string_view kSites = "sites", kSet = "set";
+constexpr std::string_view kSites = "sites", kSet = "set", kFeatures = "features";
+constexpr int kDefaultTop = 5, kMaxTop = 1 << 20;
 
 std::vector<std::string> read_texts(RequestFields& fields, std::string_view name, std::size_t most) {
   const Json* const list = fields.find(name);
@@ -33,9 +35,20 @@ std::vector<std::string> read_texts(RequestFields& fields, std::string_view name
   return texts;
 }
 
+/// `{"top": 5}`
+std::optional<std::size_t> read_top(RequestFields& fields, const SiteFields& sites) {
+  const Json* const value = fields.find(kFeatures);
+  if (value == nullptr) return std::nullopt;
+  RequestFields own = fields.of(*value, kFeatures);
+  const int top = own.whole<int>("top", 1, kMaxTop).value_or(kDefaultTop);
+  own.finish();
+  if (!sites.dictionaries.empty()) return static_cast<std::size_t>(top);
+  throw RequestError(kInvalid, fields.name_of(kFeatures), "the server has no dictionaries (--sae)");
+}
+
 }  // namespace
 
-SiteFields read_sites(const ServedModel& model, RequestFields& fields) {
+SiteFields read_sites(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {
   if (!model.can_inspect) {
     throw RequestError(kForbidden, "vitrine", "this server does not let requests read or change values");
   }
@@ -47,6 +60,8 @@ SiteFields read_sites(const ServedModel& model, RequestFields& fields) {
     }
     result.writes.push_back(with_site_errors(fields, [&] { return parse_site_write(text); }));
   }
+  read_dictionaries(model, fields, modifiers);
+  if (modifiers.list) result.dictionaries = modifiers.list->dictionaries;
   return result;
 }
 
@@ -54,12 +69,26 @@ std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& f
   const Json* const value = fields.find("vitrine");
   if (value == nullptr) return std::nullopt;
   RequestFields own = fields.of(*value, "vitrine");
+  const bool chooses = read_modifiers(model, own, modifiers);
+  const auto is_absent = [&](std::string_view name) { return own.find(name) == nullptr; };
   const bool only_modifies =
-      read_modifiers(model, own, modifiers) && own.find(kSites) == nullptr && own.find(kSet) == nullptr;
+      chooses && is_absent(kSites) && is_absent(kSet) && is_absent(kFeatures) && is_absent("sae_use");
   std::optional<SiteFields> sites;
-  if (model.can_inspect || !only_modifies) sites = read_sites(model, own);
+  if (model.can_inspect || !only_modifies) {
+    sites = read_sites(model, own, modifiers);
+    sites->top = read_top(own, *sites);
+  }
   own.finish();
   return sites;
+}
+
+std::int64_t feature_bytes(const SiteFields& fields, std::int64_t n) {
+  std::int64_t bytes = 0;
+  for (const AppliedDictionary& applied : fields.dictionaries) {
+    const std::int64_t most = std::min(static_cast<std::int64_t>(fields.top.value_or(0)), applied.dictionary->d_sae());
+    bytes += n * most * static_cast<std::int64_t>(sizeof(SparseValue));
+  }
+  return bytes;
 }
 
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where) {
@@ -75,6 +104,20 @@ RequestError site_error_of(const RequestFields& fields, const Error& error) {
     if (message.starts_with(own)) return {kInvalid, fields.name_of(name), "{}", message.substr(own.size())};
   }
   return {kMalformed, error};
+}
+
+Json features_json(std::span<const ActiveFeatures> all) {
+  Json list = Json::array();
+  for (const ActiveFeatures& own : all) {
+    Json tokens = Json::array();
+    for (const std::vector<SparseValue>& row : own.rows.rows) tokens.push_back(features_json(row));
+    const std::string& name = own.dictionary->name;
+    list.push_back({{"name", name.empty() ? Json() : Json(name)},
+                    {"site", name_of(own.dictionary->output)},
+                    {"d_sae", own.dictionary->d_sae()},
+                    {"tokens", std::move(tokens)}});
+  }
+  return list;
 }
 
 Json sites_json(std::span<const SequenceRecorder::Recorded> values) {
@@ -142,7 +185,7 @@ TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   ChosenModifiers modifiers = read_model(model, fields).modifiers(model);
   read_modifiers(model, fields, modifiers);
   require_generation(model);
-  SiteFields sites = read_sites(model, fields);
+  SiteFields sites = read_sites(model, fields, modifiers);
   const bool adds_special = fields.flag("add_special_tokens").value_or(true);
   fields.find("prompt");
   fields.finish();
@@ -154,7 +197,7 @@ TraceRequest parse_trace(const ServedModel& model, std::string_view body) {
   request.ids = std::move(prompts.front().ids);
   request.recorder = with_site_errors(fields, [&] {
     return std::make_shared<TextRecorder>(*model.model, std::move(sites.globs), std::move(sites.writes),
-                                          std::ssize(request.ids));
+                                          std::ssize(request.ids), sites.dictionaries);
   });
   check_trace_bytes(model, request.recorder->bytes(), "sites");
   return request;

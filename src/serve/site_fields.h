@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "generate/engine.h"
+#include "inspect/feature_reader.h"
 #include "inspect/sequence_recorder.h"
 #include "inspect/text_recorder.h"
 #include "serve/modifier_fields.h"
@@ -16,20 +18,27 @@
 
 namespace vitrine {
 
-/// The fields `sites` and `set`.
+/// The fields `sites`, `set` and `features`.
 struct SiteFields {
   std::vector<std::string> globs;
   std::vector<SiteWrite> writes;
+  std::optional<std::size_t> top{};               ///< The strongest features of every token; none: not wanted.
+  std::vector<AppliedDictionary> dictionaries{};  ///< Those of the request.
+
+  bool empty() const { return globs.empty() && writes.empty() && !top; }
 };
 
-/// Throws RequestError for what is no list of texts, is not a write, or names a file; 403 if the server's values may
-/// not be read.
-SiteFields read_sites(const ServedModel& model, RequestFields& fields);
+/// Reads the fields `sites`, `set` and `sae_use`, and attaches the server's dictionaries. Throws RequestError for what
+/// is no list of texts, is not a write, or names a file; 403 if the server's values may not be read.
+SiteFields read_sites(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers);
 
 /// Reads the field `vitrine`: what is read and changed, if anything is, and adds what it chooses to `modifiers`. Where
 /// no values may be read it may still choose adapters and control vectors. Throws as read_sites() and read_modifiers()
 /// do.
 std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers);
+
+/// The bytes of the features of `n` tokens that a request wants.
+std::int64_t feature_bytes(const SiteFields& fields, std::int64_t n);
 
 /// Throws RequestError if values of so many bytes exceed what the server returns. `where`: the field that selects them.
 void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::string& where);
@@ -38,6 +47,9 @@ void check_trace_bytes(const ServedModel& model, std::int64_t bytes, const std::
 template <class F>
 auto with_site_errors(const RequestFields& fields, F&& f);
 RequestError site_error_of(const RequestFields& fields, const Error& error);
+
+/// `[{"name", "site", "d_sae", "tokens": [[{"index", "value"}]]}]`
+Json features_json(std::span<const ActiveFeatures> all);
 
 /// `[{"name", "shape", "data"}]` with base64 of the float32 values in little-endian order.
 Json sites_json(std::span<const SequenceRecorder::Recorded> values);

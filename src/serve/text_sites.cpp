@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "inspect/feature_taps.h"
 #include "model/dry_run.h"
 
 namespace vitrine {
@@ -22,16 +23,18 @@ void request(Pass& pass, std::int64_t n, TextSteps::Source source) {
 /// The bytes of the selected values of a text of `n` tokens, from a dry run, which also checks names and writes.
 std::int64_t bytes_of(const Model& model, const SiteFields& wishes, std::int64_t n, TextSteps::Source source) {
   std::int64_t bytes = 0;
-  Recorder recorder(wishes.globs, wishes.writes, site_layers(model.config()), [&](const SiteId&, const Tensor& value) {
+  const SiteLayers layers = site_layers(model.config(), wishes.dictionaries);
+  Recorder recorder(wishes.globs, wishes.writes, layers, [&](const SiteId&, const Tensor& value) {
     bytes += value.count() * static_cast<std::int64_t>(sizeof(float));
   });
   ThreadPool pool(1);
   DryPass dry(pool, {{0, n, 0}});
+  dry.pass().segments.front().modifiers.dictionaries = wishes.dictionaries;
   dry.pass().taps = &recorder;
   request(dry.pass(), n, source);
   dry.run(model);
   recorder.check_all_met(true);
-  return bytes;
+  return bytes + feature_bytes(wishes, n);
 }
 
 }  // namespace
@@ -56,18 +59,22 @@ TextSites::TextSites(const ServedModel& model, const RequestFields& fields, Site
 TextReading TextSites::recorded(std::shared_ptr<TextSites> sites, TextReading reading) {
   const auto read = [sites = std::move(sites), inner = std::move(reading.read)](
                         GenerateContext context, const TextIds& texts, const ReceiveVector& receive) {
-    const SiteLayers layers = site_layers(sites->model_.model->config());
+    const SiteFields& wishes = sites->wishes_;
+    const SiteLayers layers = site_layers(sites->model_.model->config(), wishes.dictionaries);
     for (std::size_t i = 0; i < texts.ids.size(); ++i) {
       std::vector<SequenceRecorder::Recorded>& values = sites->values_.emplace_back();
-      Recorder recorder(sites->wishes_.globs, sites->wishes_.writes, layers,
-                        [&](const SiteId& id, const Tensor& value) {
-                          values.push_back({name_of(id), value.shape, {value.data, value.data + value.count()}});
-                        });
+      Recorder recorder(wishes.globs, wishes.writes, layers, [&](const SiteId& id, const Tensor& value) {
+        values.push_back({name_of(id), value.shape, {value.data, value.data + value.count()}});
+      });
+      FeatureRows features(wishes.dictionaries, wishes.top);
+      FeatureTaps with_features(features, &recorder);
       context.taps = &recorder;
+      if (wishes.top) context.taps = &with_features;
       TextIds one{texts.ids.subspan(i, 1)};
       if (!texts.types.empty()) one.types = texts.types.subspan(i, 1);
       if (!texts.marks.empty()) one.marks = texts.marks.subspan(i, 1);
       inner(context, one, [&](std::size_t, std::span<const float> result) { receive(i, result); });
+      if (wishes.top) sites->features_.push_back(features.take());
     }
   };
   return {"", read};
@@ -75,7 +82,10 @@ TextReading TextSites::recorded(std::shared_ptr<TextSites> sites, TextReading re
 
 Json TextSites::json() const {
   Json list = Json::array();
-  for (const auto& values : values_) list.push_back({{"sites", sites_json(values)}});
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    list.push_back({{"sites", sites_json(values_[i])}});
+    if (wishes_.top) list.back()["features"] = features_json(features_[i]);
+  }
   return list;
 }
 

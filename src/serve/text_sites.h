@@ -23,13 +23,14 @@ class TextSites {
 
   /// The reading of a task that reads all texts in their order, and records them in `sites`.
   static TextReading recorded(std::shared_ptr<TextSites> sites, TextReading reading);
-  /// After it: `[{"sites": [{"name", "shape", "data"}]}]`, one for each text.
+  /// After it: `[{"sites": [{"name", "shape", "data"}]}]`, one for each text, with `features` if they are wanted.
   Json json() const;
 
  private:
   const ServedModel& model_;
   SiteFields wishes_;
   std::vector<std::vector<SequenceRecorder::Recorded>> values_;
+  std::vector<std::vector<ActiveFeatures>> features_{};
 };
 
 }  // namespace vitrine

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "inspect/attribution.h"
+#include "inspect/frozen_sites.h"
 #include "inspect/objective.h"
 #include "inspect/patch.h"
 #include "inspect/recorder.h"
@@ -188,6 +189,50 @@ TEST(Attribution, RefusesWhatIsOutOfRange) {
   const std::vector<std::int32_t> shorter(run.ids.begin(), run.ids.end() - 1);
   EXPECT_THROW(patch(run.context, run.ids, shorter, {}), BadInput);
   EXPECT_THROW(patch_site("hook_resid_pro"), BadInput);
+}
+
+/// A patch with frozen sites is a run of the corrupted text in which these have its values, before the patch.
+TEST(Patch, FrozenSitesKeepTheValuesOfTheCorruptedText) {
+  const std::vector<std::vector<std::string>> frozen = {
+      {"blocks.*.attn.hook_pattern"}, {"blocks.*.hook_attn_out", "blocks.*.hook_mlp_out"}, {"blocks.1.hook_resid_pre"}};
+  for (const char* const name : {"gpt2", "gemma2"}) {
+    Runner run(name);
+    std::vector<std::int32_t> corrupted = run.ids;
+    corrupted[1] = corrupted[1] == 5 ? 6 : 5;
+    Probe clean(*run.checkpoint.model, {"blocks.*.hook_resid_pre"});
+    logits_of(*run.checkpoint.model, run.ids, {.taps = &clean, .compute = run.context.compute});
+    for (const std::vector<std::string>& globs : frozen) {
+      SCOPED_TRACE(name + (": " + globs.front()));
+      PatchOptions options{Site::resid_pre, 3};
+      options.frozen = globs;
+      const Patch found = patch(run.context, run.ids, corrupted, options);
+      const std::size_t n = run.ids.size();
+      for (const std::size_t layer : {std::size_t{0}, std::size_t{1}}) {
+        const std::string site = fmt::format("blocks.{}.hook_resid_pre", layer);
+        const std::vector<float>& data = clean.values.at(site).data;
+        for (const std::size_t position : {std::size_t{1}, n - 1}) {
+          std::vector<SiteWrite> writes;
+          const std::size_t d = data.size() / n;
+          for (std::size_t j = 0; j < d; ++j) {
+            writes.push_back(
+                parse_site_write(fmt::format("{}[{},{}]={:.9g}", site, position, j, data[position * d + j])));
+          }
+          Recorder recorder({""}, writes, site_layers(run.checkpoint.model->config()), {});
+          FrozenPass taps(CleanRun(run.context, globs, 0), recorder);
+          const std::vector<float> all =
+              logits_of(*run.checkpoint.model, corrupted, {.taps = &taps, .compute = run.context.compute});
+          const auto vocab_size = static_cast<std::size_t>(run.checkpoint.model->config().vocab_size);
+          EXPECT_EQ(static_cast<float>(found.metric[layer][position]), all[all.size() - vocab_size + 3]);
+        }
+      }
+      if (globs.front().ends_with("out")) {  // nothing but the stream goes on
+        EXPECT_EQ(found.metric[0][1], found.corrupted);
+        EXPECT_NE(found.metric[1][n - 1], found.corrupted);
+      }
+    }
+    EXPECT_THROW(patch(run.context, run.ids, corrupted, {.token = 3, .frozen = {"hook_logits"}}), Unsupported);
+    EXPECT_THROW(patch(run.context, run.ids, corrupted, {.token = 3, .frozen = {"blocks.*.hook_none"}}), BadInput);
+  }
 }
 
 TEST(Timing, TheClockChangesNothingAndMissesNoSublayer) {
