@@ -22,7 +22,9 @@ import tempfile
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GPT2Config
+from transformers import AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GPT2Config, logging
+
+logging.disable_progress_bar()
 
 LIMIT, GRADIENT_LIMIT, MARGIN = 1e-5, 5e-4, 1e-6
 VOCAB = 61

@@ -3,7 +3,7 @@
 
 Makes tiny random models of GPT-2, Gemma 2 and Gemma 3 with transformers, a tokenizer, a text, and random dictionaries of
 SAELens's architectures, among them one of hook_z. Runs `vitrine eval --sae --json --out`, and sae_lens.evals on the same
-model, whose sites are hooks on transformers' modules. Of transcoders, which sae_lens.evals compares with their input, the
+model in float64, whose sites are hooks on transformers' modules. Of transcoders, which sae_lens.evals compares with their input, the
 same formulas are computed here. Prints the largest relative difference of each case; the exit status is 1 above 1e-4.
 Needs torch, transformers, tokenizers, safetensors and sae_lens 6.54.
 """
@@ -22,7 +22,9 @@ from sae_lens import SAE, evals
 from sae_lens.saes.sae import SAEMetadata
 from sae_lens.training.activation_scaler import ActivationScaler
 from tokenizers import Tokenizer, models
-from transformers import AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GPT2Config
+from transformers import AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GPT2Config, logging
+
+logging.disable_progress_bar()
 
 LIMIT = 1e-4
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456"
@@ -122,7 +124,11 @@ def write_model(name, folder):
     model = AutoModelForCausalLM.from_config(CONFIGS[name]).float().eval()
     for parameter in model.parameters():
         parameter.data = torch.randn_like(parameter) * (0.25 if parameter.ndim > 1 else 0.1)
+    for key, parameter in model.named_parameters():
+        if "ln_" in key and key.endswith("weight"):  # GPT-2's norms multiply by the weight itself
+            parameter.data += 1
     model.save_pretrained(folder)
+    model.double()  # float32 rounds small divergences by more than the limit
     vocab = {"<s>": 0, **{c: i + 1 for i, c in enumerate(ALPHABET)}, "#": 60}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.add_special_tokens(["<s>"])
@@ -191,7 +197,7 @@ def check(program, model, case, folder):
     d_out = cache[name_out].shape[-1] if name_out else None
     path = os.path.join(folder, "sae")
     sae = random_sae(d_in=width, name=name, out=path, hook_out=name_out, d_out=d_out, **case)
-    sae = SAE.load_from_disk(path)
+    sae = SAE.load_from_disk(path).to(dtype=torch.float64)
     kept = tokens != 0
     if name_out:
         want, features = of_transcoder(sae, hooked, tokens, kept, name, name_out)
