@@ -330,6 +330,7 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       kTalk + "data.texts = 't.jsonl'\ntrain.task = 'classify'\nmodel.labels = ['a']\n",
       kSae,
       kSae + "sae.architecture = 'batchtopk'\n",
+      kSae + "sae.architecture = 'jumprelu'\n",
       kSae + "sae.architecture = 'jumprelu'\nsae.jumprelu_sparsity_loss_mode = 'tanh'\n",
       kSae + "sae.lr_scheduler_name = 'cosineannealingwarmrestarts'\n",
       kSae + "sae.normalize_activations = 'expected_average_only_in'\n",
