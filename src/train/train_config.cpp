@@ -353,11 +353,10 @@ Reading read(const TomlFile& file, const std::string& path) {
   Reading reading;
   TrainConfig& config = reading.config;
   const bool has_sae = file.values.contains("sae");
+  const bool needs_model = !has_sae || !file.values.value("data", Json::object()).contains("activations");
+  if (needs_model || file.values.contains("model")) config.model = read_model(section("model"), path);
   config.data = read_data(section("data"));
   if (!config.data.activations.empty() && !has_sae) throw BadInput(path, "data.activations: it applies to [sae] only");
-  if (config.data.activations.empty() || file.values.contains("model")) {
-    config.model = read_model(section("model"), path);
-  }
   config.text = read_text_options(section("train"), section("loss"), !config.data.texts.empty());
   config.train = read_steps(section("train"), config.data, has_sae);
   config.preference = read_preference(section("preference"), config.data);

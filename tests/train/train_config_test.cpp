@@ -330,6 +330,7 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       kTalk + "data.texts = 't.jsonl'\ntrain.task = 'classify'\nmodel.labels = ['a']\n",
       kSae,
       kSae + "sae.architecture = 'batchtopk'\n",
+      kSae + "sae.architecture = 'jumprelu'\n",
       kSae + "sae.architecture = 'jumprelu'\nsae.jumprelu_sparsity_loss_mode = 'tanh'\n",
       kSae + "sae.lr_scheduler_name = 'cosineannealingwarmrestarts'\n",
       kSae + "sae.normalize_activations = 'expected_average_only_in'\n",
@@ -370,6 +371,7 @@ TEST(TrainConfig, TheTableOfKeysHasTheTypes) {
     ASSERT_TRUE(wrong.contains(row.type)) << row.key << ": " << row.type;
     const bool is_source = row.key == "model.config" || row.key == "model.from" || row.key == "model.preset";
     std::string config = is_source ? kDotted : kDotted + "model.preset = 'gpt2'\n";
+    if (row.key.starts_with("sae.")) config = kSae;
     const std::size_t own = config.find("\n" + row.key + " =");
     if (own != std::string::npos) config.insert(own + 1, "# ");
     const std::string error = error_of(config + row.key + " = " + wrong.at(row.type));
