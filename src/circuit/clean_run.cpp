@@ -1,10 +1,10 @@
 #include "circuit/clean_run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "inspect/text_pass.h"
 #include "pass/dictionary_sites.h"
 
@@ -117,7 +117,7 @@ std::vector<LogitNode> choose(std::span<const float> logits, std::span<const flo
                               const LogitChoice& choice) {
   const double largest = static_cast<double>(*std::ranges::max_element(logits));
   double total = 0, mean = 0;
-  for (const float logit : logits) total += std::exp(static_cast<double>(logit) - largest);
+  for (const float logit : logits) total += math::exp(static_cast<double>(logit) - largest);
   for (const float value : unembedded) mean += static_cast<double>(value) / static_cast<double>(unembedded.size());
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -129,7 +129,7 @@ std::vector<LogitNode> choose(std::span<const float> logits, std::span<const flo
   std::vector<LogitNode> nodes;
   double sum = 0;
   for (std::size_t i = 0; i < n && (i == 0 || sum < choice.desired_logit_prob); ++i) {
-    const double probability = std::exp(static_cast<double>(logit(order[i])) - largest) / total;
+    const double probability = math::exp(static_cast<double>(logit(order[i])) - largest) / total;
     const double value = static_cast<double>(unembedded[static_cast<std::size_t>(order[i])]) - mean;
     nodes.push_back(
         {order[i], static_cast<float>(probability), static_cast<float>(value * static_cast<double>(scale))});
