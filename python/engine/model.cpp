@@ -13,6 +13,8 @@ namespace {
 using Adapters = std::vector<std::pair<std::string, double>>;
 using Controls = std::vector<std::tuple<std::string, double, int, int>>;
 using Strings = std::vector<std::string>;
+/// [NAME=]PATH[@SITE] of each, what they do, and the tokens at which they do nothing.
+using Dictionaries = std::tuple<Strings, std::string, std::string>;
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 OpenOptions options_of(const std::string& tokenizer, int threads, const std::string& kv, const std::string& compute) {
@@ -31,10 +33,17 @@ OpenOptions options_of(const std::string& tokenizer, int threads, const std::str
 
 LanguageModel open(const std::string& path, const std::string& tokenizer, int threads, const std::string& kv,
                    const std::string& compute, const Adapters& adapters, const Controls& controls,
-                   const Strings& allowed_keys, const Strings& allowed_tensors) {
+                   const Dictionaries& saes, const Strings& allowed_keys, const Strings& allowed_tensors) {
   OpenOptions options = options_of(tokenizer, threads, kv, compute);
   for (const auto& [folder, scale] : adapters) options.adapters.push_back({folder, scale});
   for (const auto& [file, scale, first, last] : controls) options.controls.push_back({file, scale, first, last});
+  const auto& [paths, use, skipped] = saes;
+  for (const std::string& text : paths) options.dictionaries.push_back(dictionary_of(text));
+  options.dictionary_use = dictionary_use_named(use).value_or(DictionaryUse::automatic);
+  if (!use.empty() && !dictionary_use_named(use)) {
+    raise_bad_input("[sae_use] expected read, error or replace, got " + use);
+  }
+  options.skipped_tokens = skipped;
   options.allowed_config_keys = allowed_keys;
   options.allowed_tensors = allowed_tensors;
   const GilReleased free;
@@ -203,6 +212,12 @@ std::vector<std::int32_t> ids(const LanguageModel& model, const nb::object& prom
   return watched([model, text] { return model.ids(text); });
 }
 
+std::string features_json(const LanguageModel& model, const nb::object& prompt, std::size_t top) {
+  const std::vector<std::int32_t> ids = model.ids(prompt_of(prompt));
+  const GilReleased free;
+  return model.features_json(ids, top);
+}
+
 std::string info_json(const LanguageModel& model) {
   const GilReleased free;
   return model.info_json();
@@ -240,11 +255,12 @@ void bind_model(nb::module_& m) {
       .def("logits", &logits, "prompt"_a)
       .def("trace", &trace, "prompt"_a, "target"_a.none(), "sites"_a, "writes"_a, "gradients"_a, "hooks"_a.none(),
            "hook_sites"_a)
+      .def("features_json", &features_json, "prompt"_a, "top"_a)
       .def("grad", &grad, "prompt"_a, "target"_a.none(), "hooks"_a.none(), "hook_sites"_a)
       .def("state", &state)
       .def("save", &save, "folder"_a);
   m.def("open_model", &open, "path"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a, "adapters"_a, "controls"_a,
-        "allowed_keys"_a, "allowed_tensors"_a);
+        "saes"_a, "allowed_keys"_a, "allowed_tensors"_a);
   m.def("model_of_tensors", &from_tensors, "config"_a, "tensors"_a, "tokenizer"_a, "threads"_a, "kv"_a, "compute"_a,
         "allowed_keys"_a, "allowed_tensors"_a);
   m.def("bfloat16_of", &bfloat16_of, "bits"_a);

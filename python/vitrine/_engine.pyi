@@ -46,6 +46,7 @@ class Model(metaclass=_Bound):
         hooks: _Find | None,
         hook_sites: list[str],
     ) -> list[tuple[str, _Array]]: ...
+    def features_json(self, prompt: _Prompt, top: int) -> str: ...
     def grad(
         self, prompt: _Prompt, target: _Prompt | None, hooks: _Find | None, hook_sites: list[str]
     ) -> tuple[float, list[tuple[str, _Array]]]: ...
@@ -107,7 +108,19 @@ bfloat16_of: Callable[[npt.NDArray[np.uint16]], Any]
 generate: Callable[[Model, _Prompt, dict[str, Any]], _Result]
 model_of_tensors: Callable[[str, _State, str, int, str, str, list[str], list[str]], Model]
 open_model: Callable[
-    [str, str, int, str, str, list[tuple[str, float]], list[tuple[str, float, int, int]], list[str], list[str]], Model
+    [
+        str,
+        str,
+        int,
+        str,
+        str,
+        list[tuple[str, float]],
+        list[tuple[str, float, int, int]],
+        tuple[list[str], str, str],
+        list[str],
+        list[str],
+    ],
+    Model,
 ]
 open_tokenizer: Callable[[str, str], Tokenizer]
 set_main_thread: Callable[[int], None]

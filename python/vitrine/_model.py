@@ -284,6 +284,14 @@ class Model:
                 cache.pop(name, None)
         return logits, cache
 
+    def features(self, prompt: Prompt, top: int = 5) -> dict[str, Any]:
+        """The strongest features of the dictionaries of load() at each token: what ``vitrine features --json`` prints,
+        ``{"ids", "pieces", "saes": [{"name", "site", "architecture", "d_in", "d_sae", "tokens"}]}``, where ``tokens``
+        has a list of ``{"index", "value"}`` for each token, by falling value."""
+        if top < 1:
+            raise BadInput(f"[features] expected a top of at least 1, got {top}")
+        return dict(json.loads(self._engine.features_json(_prompt(prompt), top)))
+
     def _trace(
         self,
         prompt: Prompt,
@@ -357,6 +365,9 @@ def load(
     compute: str = "auto",
     adapters: Mapping[str, float] | Sequence[str] = (),
     controls: Mapping[str, float | tuple[float, tuple[int, int]]] | Sequence[str] = (),
+    saes: Sequence[str | Path] = (),
+    sae_use: str | None = None,
+    sae_skip: str | Sequence[int] = "none",
     allowed_config_keys: Sequence[str] = (),
     allowed_tensors: Sequence[str] = (),
 ) -> Model:
@@ -364,13 +375,18 @@ def load(
     whose files are fetched if the cache lacks them; None: the model that comes with the package.
     ``threads=0``: all processors. ``adapters``: paths, or a mapping of paths to scales. ``controls``: the same of
     control vectors, whose scale may come with the first and the last block: ``{"joy.gguf": (0.5, (2, 9))}``.
+    ``saes``: sparse autoencoders and transcoders, ``[NAME=]PATH[@SITE]``, whose values are sites; ``sae_use`` (``read``,
+    ``error`` or ``replace``) and ``sae_skip`` (``special``, ``none`` or ids) are ``--sae-use`` and ``--sae-skip`` of the
+    program.
     ``allowed_config_keys`` and ``allowed_tensors`` are unknown keys of config.json and tensors to ignore; ``"mtp.*"``
     stands for all tensors whose names begin so."""
     place = DEFAULT_MODEL if path is None else path
     scaled = list(adapters.items()) if isinstance(adapters, Mapping) else [(str(path), 1.0) for path in adapters]
     vectors = [_control(*item) for item in (controls.items() if isinstance(controls, Mapping) else zip(controls))]
+    skipped = sae_skip if isinstance(sae_skip, str) else ",".join(map(str, sae_skip))
+    dictionaries = ([str(sae) for sae in saes], sae_use or "", skipped)
     keys, names = list(allowed_config_keys), list(allowed_tensors)
-    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, vectors, keys, names)
+    return _open(str(place), str(tokenizer or ""), threads, kv, compute, scaled, vectors, dictionaries, keys, names)
 
 
 def _control(path: str, use: float | tuple[float, tuple[int, int]] = 1.0) -> tuple[str, float, int, int]:

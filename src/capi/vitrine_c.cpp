@@ -102,6 +102,13 @@ OpenOptions open_options(const char* json) {
   open.allowed_tensors = options.texts("allow_tensor");
   for (const std::string& text : options.texts("adapter")) open.adapters.push_back(adapter_of(text));
   for (const std::string& text : options.texts("control")) open.controls.push_back(control_of(text));
+  for (const std::string& text : options.texts("sae")) open.dictionaries.push_back(dictionary_of(text));
+  const std::string use = options.text("sae_use").value_or("");
+  open.dictionary_use = dictionary_use_named(use).value_or(DictionaryUse::automatic);
+  if (!use.empty() && !dictionary_use_named(use)) {
+    throw BadInput("options", "sae_use: expected read, error or replace, got {}", use);
+  }
+  open.skipped_tokens = options.text("sae_skip").value_or("");
   const std::string kv = options.text("kv").value_or("f32");
   const auto types = kv_types_named(kv);
   if (!types) {
@@ -242,6 +249,18 @@ int vitrine_run(const vitrine_model* model, const int32_t* ids, size_t n, const 
       return answer == 1;
     };
     m.trace(ids_of(ids, n), trace);
+  });
+}
+
+int vitrine_features(const vitrine_model* model, const int32_t* ids, size_t n, const char* options, char** json) {
+  return guarded([&] {
+    check(json, "json");
+    *json = nullptr;
+    const LanguageModel& m = model_of(model);
+    CallOptions given(options);
+    const auto top = given.whole<std::size_t>("top", 1).value_or(5);
+    given.finish();
+    *json = copied(m.features_json(ids_of(ids, n), top));
   });
 }
 

@@ -42,7 +42,7 @@ typedef struct vitrine_model vitrine_model;
 
 /* Opens a Hugging Face folder, a GGUF file or a llama2.c file. Options: threads, tokenizer, pattern, compute, kv,
  * allow_config_key (list), allow_tensor (list), adapter (list of PATH[=SCALE]), control (list of
- * PATH[=SCALE][:FIRST-LAST]). */
+ * PATH[=SCALE][:FIRST-LAST]), sae (list of [NAME=]PATH[@SITE]), sae_use, sae_skip. */
 VITRINE_API int vitrine_open(const char* path, const char* options, vitrine_model** model);
 /* Frees the model; NULL is allowed. No call on it may be running. */
 VITRINE_API void vitrine_close(vitrine_model* model);
@@ -78,6 +78,10 @@ VITRINE_API int vitrine_run(const vitrine_model* model, const int32_t* ids, size
                             int (*on_site)(void* user, const char* name, const int64_t* shape, size_t rank,
                                            const float* value, float* replacement),
                             void* user);
+
+/* The strongest features of the option sae at each token: what `vitrine features --json` prints. Options: top. */
+VITRINE_API int vitrine_features(const vitrine_model* model, const int32_t* ids, size_t n, const char* options,
+                                 char** json);
 
 /* The mean cross-entropy in nats, where position t predicts ids[t + 1], and its gradient with respect to every
  * parameter, with the file's names and shapes. `loss` may be NULL. Not in an encoder-decoder. */

@@ -38,8 +38,6 @@ struct OpenedModel {
 /// PATH[=SCALE] and PATH[=SCALE][:FIRST-LAST] (modifier_text.h). Throw BadInput, also for a text with a name.
 OpenAdapter adapter_of(const std::string& text);
 OpenControl control_of(const std::string& text);
-/// [NAME=]PATH[@SITE].
-OpenDictionary dictionary_of(const std::string& text);
 
 /// The files of `path` and of what the options name, as paths: names of models on a hub (hf:ORG/NAME) are fetched, as
 /// far as the cache lacks them. Throws as pull(), and what OpenOptions::poll throws.

@@ -43,6 +43,9 @@ struct OpenDictionary {
   std::string site{};  ///< Its site; "": the one that its files name.
 };
 
+/// [NAME=]PATH[@SITE]. Throws BadInput.
+OpenDictionary dictionary_of(const std::string& text);
+
 /// How a checkpoint is opened.
 struct OpenOptions {
   std::string tokenizer{};               ///< A tokenizer's file or folder; "": that of the checkpoint.

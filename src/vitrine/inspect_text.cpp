@@ -125,9 +125,9 @@ std::vector<SiteValue> LanguageModel::trace(const Prompt& prompt, const TraceOpt
   const auto n_rows = static_cast<std::int64_t>(tokens.ids.size());
   std::vector<SiteWrite> writes;
   for (const std::string& write : options.writes) writes.push_back(parse_site_write(write));
-  const SiteLayers layers = site_layers(config);
+  const SiteLayers layers = s.layers();
   Recorder writer({""}, std::move(writes), layers, {});
-  SiteWatcher watcher(options.watch, config);
+  SiteWatcher watcher(options.watch, layers);
   ValueList seen(n_rows);
   Recorder recorder(options.sites, {}, layers, [&](const SiteId& id, const Tensor& value) {
     if (id.site < Site(Site::unembed_out)) return seen.add(name_of(id), value);
@@ -170,7 +170,7 @@ double LanguageModel::grad(const Prompt& prompt, const std::function<void(NamedV
   const std::vector<std::int32_t> text = ids(prompt);
   const Tokens tokens = tokens_of(model.config(), text, options.target);
   std::vector<std::int32_t> targets = next_tokens(model.config(), s.kv_types, tokens.ids, "grad");
-  SiteWatcher watcher(options.watch, model.config());
+  SiteWatcher watcher(options.watch, s.layers());
   const Call call(s, std::move(cancel), watcher.is_watching() ? &watcher : nullptr);
   call.context().check_ids(tokens.ids);
   call.context().check_source(tokens.source);

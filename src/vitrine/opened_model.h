@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "generate/generator.h"
 #include "generate/open_model.h"
+#include "inspect/recorder.h"
 #include "vitrine/chat_reader.h"
 #include "vitrine/pool_shelf.h"
 #include "vitrine/vitrine.h"
@@ -52,6 +53,9 @@ struct LanguageModel::State : OpenedModel {
       throw Unsupported(where, "expected a model without an encoder: this call takes no text for a decoder");
     }
   }
+
+  /// Of the sites of the model and its dictionaries.
+  SiteLayers layers() const { return site_layers(checkpoint.model->config(), applied.dictionaries); }
 
   /// Of the model's templates, which are read when they are first needed.
   ChatFormat format_of(const Chat& chat) const {

@@ -12,12 +12,12 @@ namespace {
 /// The watch of a batch. The caller's function turns the gradient of a value after the watch into that before it.
 class BatchWatcher : public SiteWatcher {
  public:
-  BatchWatcher(const BatchOptions& options, const ModelConfig& config)
-      : SiteWatcher(options.watch, config),
+  BatchWatcher(const BatchOptions& options, const SiteLayers& layers)
+      : SiteWatcher(options.watch, layers),
         on_gradient_(options.on_gradient),
         // An empty glob selects nothing.
         gradient_sites_(options.gradient_sites.empty() ? std::vector<std::string>{""} : options.gradient_sites,
-                        site_layers(config)) {}
+                        layers) {}
 
   bool joins_segments() const override { return true; }
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override {
@@ -82,7 +82,7 @@ void LanguageModel::run(std::span<const std::int32_t> ids, std::int64_t n_sequen
     throw BadInput("ids", "expected {} sequences of the same length, got {} ids", n_sequences, n_rows);
   }
   s.expect_no_encoder("run");
-  BatchWatcher watcher(options, model.config());
+  BatchWatcher watcher(options, s.layers());
   const Call call(s, std::move(cancel), &watcher);
   const GenerateContext& context = call.context();
   context.check_ids(ids);

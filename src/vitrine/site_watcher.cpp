@@ -8,8 +8,8 @@
 
 namespace vitrine {
 
-SiteWatcher::SiteWatcher(const Watch& watch, const ModelConfig& config)
-    : globs_(watch.sites), glob_met_(globs_.size()), sites_(globs_, site_layers(config)), tap_(watch.tap) {
+SiteWatcher::SiteWatcher(const Watch& watch, const SiteLayers& layers)
+    : globs_(watch.sites), glob_met_(globs_.size()), sites_(globs_, layers), tap_(watch.tap) {
   if (watch.function && watch.tap) throw BadInput("watch", "expected a function or a tap, got both");
   if (watch.function) {
     tap_ = [function = watch.function](const std::string& name, std::span<const std::int64_t> shape,

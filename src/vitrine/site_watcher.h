@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "inspect/recorder.h"
-#include "model/config.h"
 #include "pass/pass.h"
 #include "vitrine/vitrine.h"
 
@@ -15,7 +14,7 @@ namespace vitrine {
 class SiteWatcher : public Taps {
  public:
   /// Throws BadInput for a Watch with two functions.
-  SiteWatcher(const Watch& watch, const ModelConfig& config);
+  SiteWatcher(const Watch& watch, const SiteLayers& layers);
   bool is_watching() const { return static_cast<bool>(tap_); }
   bool wants(const SiteId& id) const override;
   Tensor visit(Pass& pass, const SiteId& id, const Tensor& value) override;

@@ -7,6 +7,7 @@
 #include "generate/make_request.h"
 #include "generate/score.h"
 #include "hub/pull.h"
+#include "report/features.h"
 #include "report/model_facts.h"
 #include "report/results.h"
 #include "vitrine/opened_model.h"
@@ -121,7 +122,7 @@ GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptio
   const GenerateRequest request = ModelAccess::request_of(*this, prompt, options);
   StreamText stream;
   if (options.on_text) stream = [&](std::size_t, const std::string& text) { options.on_text(text); };
-  SiteWatcher watcher(options.watch, s.checkpoint.model->config());
+  SiteWatcher watcher(options.watch, s.layers());
   const Call call(s, std::move(cancel), watcher.is_watching() ? &watcher : nullptr);
   GenerateResult result = std::move(vitrine::generate(call.context(), {&request, 1}, stream)[0]);
   if (request.max_tokens > 0) watcher.check_all_met();
@@ -132,7 +133,7 @@ GenerateResult LanguageModel::generate(const Prompt& prompt, const GenerateOptio
 struct TextStepper::State {
   State(const LanguageModel& m, const Prompt& prompt, const GenerateOptions& options)
       : model(m),
-        watcher(options.watch, ModelAccess::state(m).checkpoint.model->config()),
+        watcher(options.watch, ModelAccess::state(m).layers()),
         call(ModelAccess::state(m), {}, watcher.is_watching() ? &watcher : nullptr),
         engine(call.context()) {
     engine.add(ModelAccess::request_of(m, prompt, options));
@@ -189,6 +190,16 @@ std::vector<float> LanguageModel::logits(const Prompt& prompt, std::stop_token c
   return all;
 }
 
+std::string LanguageModel::features_json(const Prompt& prompt, std::size_t top, std::stop_token cancel) const {
+  const State& s = *state_;
+  s.expect_no_encoder("features");
+  if (s.applied.dictionaries.empty()) throw BadInput("features", "the model was opened without dictionaries");
+  const std::vector<std::int32_t> text = ids(prompt);
+  const Call call(s, std::move(cancel));
+  const std::vector<ActiveFeatures> all = read_features(call.context(), text, top);
+  return json_line(vitrine::features_json(text, all, {0, std::ssize(text)}, top, s.tokenizer.get()));
+}
+
 struct Session::State {
   LanguageModel model;
   std::optional<KvCache> cache;  // empty after a call has failed
@@ -208,7 +219,7 @@ Session LanguageModel::session(const SessionOptions& options) const {
   const Model& model = *state_->checkpoint.model;
   const std::int64_t capacity = options.capacity > 0 ? options.capacity : max_seq_len();
   return Session(std::make_unique<Session::State>(
-      Session::State{*this, model.make_cache(capacity, state_->kv_types), {options.watch, model.config()}, {}, {}}));
+      Session::State{*this, model.make_cache(capacity, state_->kv_types), {options.watch, state_->layers()}, {}, {}}));
 }
 
 void Session::feed(std::span<const std::int32_t> ids, std::stop_token cancel) {

@@ -219,6 +219,10 @@ class LanguageModel {
   std::vector<SiteValue> trace(const Prompt& prompt, const TraceOptions& options = {},
                                std::stop_token cancel = {}) const;
 
+  /// The `top` strongest features of OpenOptions::dictionaries at each token: what `vitrine features --json` prints.
+  /// Throws BadInput for a model without dictionaries, Unsupported for an encoder–decoder.
+  std::string features_json(const Prompt& prompt, std::size_t top = 5, std::stop_token cancel = {}) const;
+
   /// Runs B sequences of the same length as one pass; `ids` is `[B, T]`. Without logits and logit_gradients, the
   /// pass ends after the last watched site. Weights are multiplied as with Compute::f32, so a run with gradients has
   /// the bits of one without. Throws BadInput for ids that are not B sequences and for a glob that matches no site,

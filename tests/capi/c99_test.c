@@ -126,6 +126,8 @@ int main(int argc, char** argv) {
   vitrine_free(ids);
   EXPECT(vitrine_encode(model, prompt, strlen(prompt), "{\"no_special\": true}", &ids, &n) == VITRINE_DONE);
 
+  EXPECT(vitrine_features(model, ids, n, NULL, &json) == VITRINE_BAD_INPUT && json == NULL);
+  EXPECT(strstr(vitrine_error(), "opened without dictionaries") != NULL);
   memset(&c, 0, sizeof c);
   EXPECT(vitrine_run(model, ids, n, NULL, on_site, &c) == VITRINE_DONE && c.calls > 10);
   memset(&c, 0, sizeof c);

@@ -125,6 +125,27 @@ TEST_F(OpenedInC, TakesControlVectors) {
   EXPECT_EQ(vitrine_open(model_folder().c_str(), absent.dump().c_str(), &model), VITRINE_BAD_INPUT);
 }
 
+TEST_F(OpenedInC, ReadsTheFeaturesOfDictionaries) {
+  const std::string data = outside_data("features");
+  if (data.empty()) GTEST_SKIP() << "VITRINE_DATA has no features";
+  const std::string sae = data + "/saelens-gated";
+  const Json options = {{"sae", {sae}}, {"sae_skip", "6"}};
+  vitrine_model* model = nullptr;
+  ASSERT_EQ(vitrine_open((data + "/gpt2").c_str(), options.dump().c_str(), &model), VITRINE_DONE) << vitrine_error();
+  const Ids ids = {5, 6, 7, 8};
+  char* json = nullptr;
+  EXPECT_EQ(vitrine_features(model, ids.data(), ids.size(), R"({"top": 2})", &json), VITRINE_DONE) << vitrine_error();
+  const Arguments all = {"features", data + "/gpt2", "--ids", "5,6,7,8", "--sae", sae, "--sae-skip", "6", "--top", "2"};
+  EXPECT_EQ(parse_json(taken(json), "result"), json_of(all));
+  Received sites;
+  EXPECT_EQ(
+      vitrine_run(model, ids.data(), ids.size(), R"({"sites": ["*.hook_sae_acts_post"]})", Received::take_site, &sites),
+      VITRINE_DONE);
+  EXPECT_EQ(sites.values.at("blocks.1.hook_resid_post.hook_sae_acts_post").first, (std::vector<std::int64_t>{4, 40}));
+  vitrine_close(model);
+  EXPECT_EQ(vitrine_open((data + "/gpt2").c_str(), R"({"sae_use": "all"})", &model), VITRINE_BAD_INPUT);
+}
+
 TEST_F(OpenedInC, HasTheProgramsLogitsSitesAndGradients) {
   const Ids ids = encode(text_);
   const std::string out = folder_ / "out.npy", trace = folder_ / "trace", grad = folder_ / "grad";
