@@ -3,7 +3,7 @@
 // Every number that a page shows equals that of trace and predict; nothing is requested, printed or executed; there is no
 // finding of axe and no sideways scrolling; keys and links work.
 import { execFileSync } from "node:child_process";
-import { readFileSync, existsSync, writeFileSync } from "node:fs";
+import { readFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { browser, check, drawAll, finish, folder, json, open, run, vitrine } from "./test_browser.mjs";
 
@@ -24,12 +24,32 @@ function safetensors(path) {
 const same = (a, b) => Object.is(a, b) || a === b;
 const equal = (a, b) => a.length === b.length && a.every((x, i) => same(x, b[i]));
 
+/// A SAELens folder with random weights, for a stream of 24 elements.
+function dictionary(path) {
+  const shapes = { W_enc: [24, 40], b_enc: [40], W_dec: [40, 24], b_dec: [24] };
+  let seed = 1, offset = 0;
+  const random = () => ((seed = (seed * 1103515245 + 12345) % 2 ** 31) / 2 ** 30 - 1);
+  const header = {}, parts = [];
+  for (const [name, shape] of Object.entries(shapes)) {
+    const data = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, random);
+    header[name] = { dtype: "F32", shape, data_offsets: [offset, (offset += data.byteLength)] };
+    parts.push(Buffer.from(data.buffer));
+  }
+  const text = Buffer.from(JSON.stringify(header)), size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(text.length));
+  mkdirSync(path);
+  writeFileSync(join(path, "sae_weights.safetensors"), Buffer.concat([size, text, ...parts]));
+  writeFileSync(join(path, "cfg.json"), JSON.stringify({ architecture: "standard", d_in: 24, d_sae: 40, metadata: { hook_name: "blocks.1.hook_resid_post" } }));
+  return path;
+}
+
 const hostile = "He said </script><script>alert(1)</script> & \"<b>\" 😀 \u0001\u202e שלום";
 const cases = [
   { name: "default model", args: ["Once upon a time there was a little girl named"] },
   { name: "hostile text", args: [hostile] },
   { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
   ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral", "gpt_oss", "qwen3_next", "mamba2"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
+  { name: "features", args: ["../tests/goldens/gpt2", "--ids", "1,5,9,2,7,3,5,9", "--sae", dictionary(join(folder, "sae"))] },
 ];
 
 /// Marks whose number is not that of values(), and bars that are not as long as their values.
@@ -97,6 +117,22 @@ for (const { name, args, change = [], more = [] } of cases) {
   const [ids, probs] = [await values("top.id"), await values("top.prob")];
   check(equal(ids.data, predicted.flatMap((t) => t.top.map((x) => x.id))), `${name}: top.id is not that of predict`);
   check(equal(probs.data, predicted.flatMap((t) => t.top.map((x) => x.prob))), `${name}: top.prob is not that of predict`);
+
+  if (name === "features") {
+    const [found] = json("features", ...args).saes;
+    const [of, value] = [await values("features.0.index"), await values("features.0.value")];
+    const flat = (key, none) => found.tokens.flatMap((t) => Array.from({ length: 5 }, (_, i) => (i < t.length ? t[i][key] : none)));
+    check(equal(of.data, flat("index", -1)) && equal(value.data, flat("value", NaN)), `${name}: they are not those of features`);
+    const shown = await page.$$eval("#features [data-site='features.0.index']", (marks) => marks.map((e) => Number(e.dataset.value)));
+    check(equal(shown, found.tokens.at(-1).map((x) => x.index)), `${name}: shown are ${shown}`);
+    await page.keyboard.press("ArrowLeft");
+    await page.waitForTimeout(100);
+    const before = await page.$$eval("#features [data-site='features.0.index']", (marks) => marks.map((e) => Number(e.dataset.value)));
+    check(equal(before, found.tokens.at(-2).map((x) => x.index)), `${name}: at the position before, shown are ${before}`);
+    await page.keyboard.press("ArrowRight");
+  } else {
+    check(await page.evaluate(() => document.querySelector("#features") === null), `${name}: there are features without --sae`);
+  }
 
   run("trace", ...args, "--out", traced);
   const runs = { "": safetensors(traced) };

@@ -74,6 +74,13 @@ std::string run_options(const LookCommand& o) {
   return options;
 }
 
+std::string sae_options(const LookCommand& o) {
+  std::string options;
+  for (const std::string& sae : o.dictionaries) options += "--sae " + shell_quoted(sae) + " ";
+  if (!o.skipped_tokens.empty()) options += "--sae-skip " + shell_quoted(o.skipped_tokens) + " ";
+  return options;
+}
+
 /// Of a path, without a slash at its end.
 std::string last_part(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -101,7 +108,8 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"groups", groups_json(config)},
           {"model_path", shell_quoted(path)},
           {"model_argument", is_default ? "" : shell_quoted(path)},
-          {"run_options", run_options(o)}};
+          {"run_options", run_options(o)},
+          {"sae_options", sae_options(o)}};
 }
 
 /// A second text as ids, with the special tokens of the first.
@@ -206,7 +214,11 @@ void run_look(const LookCommand& given) {
     const std::int64_t last = std::ssize(session.ids) - 1;
     options.label = label_of(o, session, *text, options.position.value_or(last));
   }
-  LookSubject subject{session.context(o), 4, {}, about_json(o, session)};
+  LookSubject subject;
+  subject.context = session.context(o);
+  subject.context.modifiers.dictionaries = {};
+  subject.dictionaries = session.applied.dictionaries;
+  subject.about = about_json(o, session);
   subject.bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
   subject.bytes_of = [&](std::int32_t id) {
@@ -265,6 +277,7 @@ void add_look(Command& program) {
   add_optional(command, "--class", o->label,
                "The label that the page explains (default: the one with the largest output)");
   add_pair(command, *o);
+  add_read_dictionaries(command, *o);
   command.add_flag("--ceilings", o->ceilings,
                    "Measure the limits of this machine, as bench does, and show the ops next to them");
   command.add_option("--max-size", o->max_size, "The largest size of the file, such as 900K or 16M")

@@ -94,6 +94,8 @@ void add_adapters(Command& command, Options& options);
 void add_modifiers(Command& command, Options& options);
 /// Adds --sae, --sae-use and --sae-skip, for commands that run a model.
 void add_dictionaries(Command& command, Options& options);
+/// --sae and --sae-skip of a command that only reads their values.
+void add_read_dictionaries(Command& command, Options& options);
 /// Gives all ranks rank 0's standard input and random seed, if they are used.
 void share_inputs(Ranks& ranks, Options& options);
 

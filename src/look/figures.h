@@ -11,6 +11,8 @@
 namespace vitrine {
 
 constexpr int kLookTop = 10;
+/// The features of a token, and the logit weights of each.
+constexpr std::size_t kLookFeatures = 5, kFeatureLogits = 5;
 
 /// The cosine of two vectors by their product and their squares; 0 if one of them is zero.
 inline double cosine_of(double product, double squares, double other_squares) {
@@ -77,6 +79,8 @@ void add_label_values(const GenerateContext& context, const Recording& r, const 
 /// patch.*, for the most likely token after the text, with values of the text in the run of `corrupted`.
 void add_patch_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> corrupted,
                       LookData& data);
+/// features.*; returns what the page says about each dictionary.
+Json add_feature_values(const LookSubject& subject, const Recording& r, LookData& data);
 /// funnel.*
 void add_funnel_values(const Recording& r, const SamplingConfig& sampling, std::uint64_t seed, LookData& data);
 /// account.*, time.*, parameters.*, and with the limits of this machine ceilings.* and roofline.*

@@ -114,7 +114,7 @@ void add_named(const LookSubject& subject, const LookData& data, Json& pieces) {
     for (std::size_t i = 0; i < n; ++i) {
       std::int32_t id = 0;
       std::copy_n(block->bytes.data() + array["offset"].get<std::size_t>() + 4 * i, 4, reinterpret_cast<char*>(&id));
-      pieces[std::to_string(id)] = piece_of(subject, id);
+      if (id >= 0) pieces[std::to_string(id)] = piece_of(subject, id);
     }
   }
 }
@@ -277,6 +277,7 @@ Look look_at_label(const LookSubject& subject, const LookOptions& o, const LookP
   add_maps(r, plan.part(LookPart::Kind::maps)->exact, look.maps);
   add_parameter_values(*r.facts.config, look.data);
   look.about = about_text(subject, o, plan, r);
+  look.about["saes"] = Json::array();
   look.about["after"] = Json();
   std::vector<std::int32_t> named = o.ids;
   named.push_back(o.label->path.baseline);
@@ -305,8 +306,9 @@ void check_look(const LookSubject& subject, const LookOptions& options) {
   if (options.label ? !classifies : config.task || !predicts) {
     throw Unsupported("look", "expected a model that predicts the next token, or a classifier");
   }
-  if (options.label && (options.change.exists() || !options.cells.empty() || subject.run)) {
-    throw Unsupported("look", "a page of labels has no --set, --corrupted, --cell and --run");
+  const bool has_more = options.change.exists() || !options.cells.empty() || subject.run;
+  if (options.label && (has_more || !subject.dictionaries.empty())) {
+    throw Unsupported("look", "a page of labels has no --set, --corrupted, --cell, --run and --sae");
   }
   if (config.altup) throw Unsupported("look", "the page shows one residual stream, the model has several (AltUp)");
   stream_states(config, true);
@@ -339,6 +341,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   add_embedding_values(subject.context, r, o.embedding, look.data);
   add_values_of_run(subject, o, plan, r, {}, look);
   add_cost_values(subject, r, look.data);
+  Json saes = add_feature_values(subject, r, look.data);
   Json spelled = add_cells(subject, o, plan, r, look.data);
   if (subject.run) {
     add_run_values(subject.context, r, *subject.run, plan.includes(LookPart::Kind::run), look.data);
@@ -349,6 +352,7 @@ Look look_at(const LookSubject& subject, const LookOptions& o, const LookPlan& p
   add_named(subject, look.data, pieces);
   for (const EmbeddingTerm& term : o.embedding.analogy) pieces[std::to_string(term.id)] = piece_of(subject, term.id);
   look.about = about_text(subject, o, plan, r);
+  look.about["saes"] = std::move(saes);
   look.about["after"] = std::move(after);
   look.about["pieces"] = std::move(pieces);
   look.about["cells"] = std::move(spelled["cells"]);

@@ -101,7 +101,8 @@ struct LookCeilings {
 
 /// What the caller knows about the model and the machine.
 struct LookSubject {
-  GenerateContext context;
+  GenerateContext context;                            ///< Without dictionaries, which only read.
+  std::vector<AppliedDictionary> dictionaries{};      ///< Whose features are shown.
   double bytes_per_weight = 4;                        ///< As stored.
   std::function<std::string(std::int32_t)> bytes_of;  ///< The bytes of a token.
   Json about;                                         ///< Passed on to the page.

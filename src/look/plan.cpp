@@ -123,6 +123,15 @@ std::int64_t figure_bytes(const ModelConfig& config, const LookOptions& options,
   return in_base64(values) + kPieceBytes * named + 3 * runs * kArrayBytes * n.arrays;
 }
 
+/// The same of the features of one dictionary.
+std::int64_t dictionary_bytes(std::int64_t n_tokens) {
+  constexpr auto kOfFeature = static_cast<std::int64_t>(8 + kFeatureLogits * 8);
+  constexpr std::int64_t kCount = 12;  // of active features, in the index
+  const auto n = n_tokens * static_cast<std::int64_t>(kLookFeatures);
+  return in_base64(n * kOfFeature) + n_tokens * kCount + n * static_cast<std::int64_t>(kFeatureLogits) * kPieceBytes +
+         5 * kArrayBytes;
+}
+
 /// The smallest number of MiB that is enough, as an option.
 std::string option_for(std::int64_t bytes) { return fmt::format("--max-size {}M", (bytes >> 20) + 1); }
 
@@ -142,7 +151,8 @@ LookPlan plan_look(const LookSubject& subject, const LookOptions& options) {
   const std::int64_t runs = options.change.exists() ? 2 : 1;
   const std::int64_t coarsest = in_base64(runs * coarsest_maps(config, n_tokens));
   // The first part is in every page; a page that is too large even so is refused once its size is known.
-  std::int64_t used = kProgramBytes + figure_bytes(config, options, n_checkpoints);
+  std::int64_t used = kProgramBytes + figure_bytes(config, options, n_checkpoints) +
+                      std::ssize(subject.dictionaries) * dictionary_bytes(n_tokens);
   LookPlan plan{{{LookPart::Kind::figures, "the page and its figures", used, true, true, ""}}};
   const auto add = [&](LookPart::Kind kind, const char* what, std::int64_t bytes, std::int64_t reserved = 0) {
     LookPart part{kind, what, bytes, used + bytes + reserved <= options.max_bytes, true, ""};

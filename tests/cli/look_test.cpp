@@ -293,6 +293,46 @@ TEST(LookCommand, OpsHaveTimes) {
   }
 }
 
+TEST(LookCommand, TheFeaturesAreThoseOfFeatures) {
+  const std::string data = outside_data("features");
+  if (data.empty()) GTEST_SKIP() << "VITRINE_DATA has no features";
+  const Arguments text = {data + "/gpt2",
+                          "--ids",
+                          "5,6,7,8,9",
+                          "--sae",
+                          data + "/saelens-gated",
+                          "--sae",
+                          "t=" + data + "/saelens-transcoder",
+                          "--sae",
+                          data + "/saelens-hook_z"};
+  const WrittenPage page = look(text);
+  Arguments reading = text;
+  reading.insert(reading.begin(), "features");
+  const Json saes = json_of(reading)["saes"];
+  ASSERT_EQ(page.index["saes"].size(), 3U);
+  EXPECT_EQ(page.index["saes"][1]["name"], "t");
+  EXPECT_EQ(page.index["saes"][1]["site"], "blocks.1.hook_mlp_out");
+  for (std::size_t s = 0; s < 3; ++s) {
+    const std::string name = page.index["saes"][s]["values"];
+    const auto index = values_of<std::int32_t>(page, name + ".index"),
+               ids = values_of<std::int32_t>(page, name + ".logit.id");
+    const auto value = values_of<float>(page, name + ".value"), weight = values_of<float>(page, name + ".logit.weight");
+    ASSERT_EQ(index.size(), 25U);
+    ASSERT_EQ(weight.size(), 125U);
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const Json& token = saes[s]["tokens"][i / 5];
+      const bool is_active = i % 5 < token.size();
+      EXPECT_EQ(index[i], is_active ? token[i % 5]["index"].get<std::int32_t>() : -1);
+      if (!is_active) continue;
+      EXPECT_EQ(value[i], token[i % 5]["value"].get<float>());
+      EXPECT_EQ(ids[5 * i] >= 0, s != 2) << "heads are no stream, which has logits";
+      for (std::size_t j = 1; j < 5 && s != 2; ++j) EXPECT_GE(weight[5 * i + j - 1], weight[5 * i + j]);
+    }
+  }
+  const auto top = values_of<double>(page, "top.prob");
+  EXPECT_EQ(top, values_of<double>(look({data + "/gpt2", "--ids", "5,6,7,8,9"}), "top.prob"));
+}
+
 TEST(LookCommand, AnAdapterIsPartOfTheModel) {
   for (const char* family : {"gemma2", "gpt2", "llama"}) {
     const std::string model = outside_data(std::string("tuning/lora/") + family);

@@ -91,9 +91,13 @@ export interface Index {
   model_argument: string;
   /// The options that values depend on, such as --adapter.
   run_options: string;
+  /// --sae and --sae-skip.
+  sae_options: string;
   ids: number[];
   /// The changed run, whose arrays have names that begin with `after:`.
   after: { ids: number[]; set: string[]; predicted: number[] } | null;
+  /// The dictionaries whose features are shown: before the names of their arrays is `values`.
+  saes: { values: string; name: string | null; site: string; architecture: string; d_sae: number; active: number[] }[];
   analogy: { id: number; factor: number }[];
   run: string | null;
   position: number;
@@ -178,7 +182,7 @@ function decode(e: Entry, buffer: ArrayBuffer): Values {
   return { shape: e.shape, data, exact: e.exact, ...(e.labels ? { labels: e.labels } : {}) };
 }
 
-const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.(?!\d)/, "--run"], [/^analogy\./, "--analogy"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
+const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.(?!\d)/, "--run"], [/^analogy\./, "--analogy"], [/^features\./, "--sae"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
 /// The option of `vitrine look` that adds an array.
 function optionFor(name: string): string | undefined {
   const known = options.find(([form]) => form.test(name))?.[1];
