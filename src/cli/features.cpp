@@ -40,6 +40,19 @@ void show(const Session& session, const std::vector<ActiveFeatures>& all, const 
   }
 }
 
+/// A member of all elements of some rows.
+template <class T>
+std::vector<T> column_of(const SparseRows& all, const RowSelection& rows, T SparseValue::*member) {
+  std::size_t n = 0;
+  for (std::int64_t t = rows.begin; t < rows.end; ++t) n += all.row(t).size();
+  std::vector<T> column;
+  column.reserve(n);
+  for (std::int64_t t = rows.begin; t < rows.end; ++t) {
+    for (const SparseValue& element : all.row(t)) column.push_back(element.*member);
+  }
+  return column;
+}
+
 /// All non-zero activations: compressed sparse rows.
 void write(const std::string& path, const std::vector<ActiveFeatures>& all, const RowSelection& rows) {
   SafetensorsWriter writer(path, header_bytes_for(3 * all.size() + 4));
@@ -47,17 +60,13 @@ void write(const std::string& path, const std::vector<ActiveFeatures>& all, cons
     const std::string key = key_of(*own.dictionary);
     writer.set_metadata("d_sae." + key, std::to_string(own.dictionary->d_sae()));
     std::vector<std::int64_t> indptr = {0};
-    std::vector<std::int32_t> indices;
-    std::vector<float> values;
     for (std::int64_t t = rows.begin; t < rows.end; ++t) {
-      for (const auto& [index, value] : own.rows.row(t)) {
-        indices.push_back(index);
-        values.push_back(value);
-      }
-      indptr.push_back(std::ssize(indices));
+      indptr.push_back(indptr.back() + std::ssize(own.rows.row(t)));
     }
     writer.add(key + ".indptr", std::span<const std::int64_t>(indptr));
-    writer.add(key + ".indices", std::span<const std::int32_t>(indices));
+    // One array after another: there may be as many features as fit into memory.
+    writer.add(key + ".indices", std::span<const std::int32_t>(column_of(own.rows, rows, &SparseValue::index)));
+    std::vector<float> values = column_of(own.rows, rows, &SparseValue::value);
     writer.add(key + ".values", Tensor{values.data(), {std::ssize(values)}});
   }
   writer.commit();
