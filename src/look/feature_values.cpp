@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "checkpoint/param_rows.h"
@@ -19,12 +20,18 @@ std::vector<float> direction_of(const Dictionary& dictionary, std::int32_t featu
   return row;
 }
 
-/// The logit weights of the features that are among the strongest of a token; none if the site is not as wide as the
-/// stream.
+/// Whether what a feature adds to the site has the coordinates of the stream, [T, d]. Values of heads do not, even
+/// where they are as wide.
+bool is_in_stream(const GenerateContext& context, const Dictionary& dictionary) {
+  return dictionary.d_out() == context.model->config().d_model &&
+         std::ranges::equal(info(dictionary.output.site).shape.dims(), info(Site::resid_pre).shape.dims());
+}
+
+/// The logit weights of the features that are among the strongest of a token; none outside the stream.
 std::map<std::int32_t, std::vector<LogitWeight>> weights_of(const GenerateContext& context, const ActiveFeatures& own) {
   std::map<std::int32_t, std::vector<LogitWeight>> weights;
   const Dictionary& dictionary = *own.dictionary;
-  if (dictionary.d_out() != context.model->config().d_model) return weights;
+  if (!is_in_stream(context, dictionary)) return weights;
   for (const std::vector<SparseValue>& row : own.rows.rows) {
     for (const SparseValue& feature : row) weights[feature.index];
   }
