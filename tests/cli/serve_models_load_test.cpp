@@ -95,6 +95,7 @@ TEST_F(ServeModelsLoad, ClientsOfMoreModelsThanFitHaveTheTextsOfEach) {
 TEST_F(ServeModelsLoad, NamesOnAHubAreFetchedByTheFirstRequest) {
   FaultyHub hub(folder_ / "hub");
   for (const auto& entry : fs::directory_iterator(shipped())) {
+    if (!entry.is_regular_file()) continue;  // folders of dictionaries
     hub.add(entry.path().filename().string(), read_file(entry.path().string()));
   }
   TestServer server(with(list("[models.far]\npath = \"hf:o/n\"\n[models.near]\npath = \"" + shipped() + "\"\n")));
@@ -115,6 +116,7 @@ TEST_F(ServeModelsLoad, NamesOnAHubAreFetchedByTheFirstRequest) {
 TEST_F(ServeModelsLoad, AServerEndsAlthoughItFetches) {
   FaultyHub hub(folder_ / "hub");
   for (const auto& entry : fs::directory_iterator(shipped())) {
+    if (!entry.is_regular_file()) continue;  // folders of dictionaries
     hub.add(entry.path().filename().string(), read_file(entry.path().string()));
   }
   TestServer server(with(list("[models.far]\npath = \"hf:o/n\"\n[models.near]\npath = \"" + shipped() + "\"\n")));
