@@ -126,9 +126,12 @@ for (const { name, args, change = [], more = [] } of cases) {
     const shown = await page.$$eval("#features [data-site='features.0.index']", (marks) => marks.map((e) => Number(e.dataset.value)));
     check(equal(shown, found.tokens.at(-1).map((x) => x.index)), `${name}: shown are ${shown}`);
     await page.keyboard.press("ArrowLeft");
-    await page.waitForTimeout(100);
-    const before = await page.$$eval("#features [data-site='features.0.index']", (marks) => marks.map((e) => Number(e.dataset.value)));
-    check(equal(before, found.tokens.at(-2).map((x) => x.index)), `${name}: at the position before, shown are ${before}`);
+    const before = found.tokens.at(-2).map((x) => x.index);
+    const follows = await page.waitForFunction((indices) => {
+      const marks = Array.from(document.querySelectorAll("#features [data-site='features.0.index']"), (e) => Number(e.dataset.value));
+      return marks.join() === indices.join();
+    }, before, { timeout: 5000 }).then(() => true, () => false);
+    check(follows, `${name}: at the position before, other features are shown than ${before}`);
     await page.keyboard.press("ArrowRight");
   } else {
     check(await page.evaluate(() => document.querySelector("#features") === null), `${name}: there are features without --sae`);
