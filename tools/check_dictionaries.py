@@ -106,8 +106,16 @@ class Reference:
         self.site_in, self.head = meta["hook_name"], meta.get("hook_head_index")
         self.site = meta.get("hook_name_out") or self.site_in
         self.is_transcoder = "transcoder" in cfg["architecture"]
+        self.is_centered = meta.get("model_from_pretrained_kwargs", {}).get("center_writing_weights", False)
 
     def scaled(self, x):
+        if self.is_centered:
+            mean = x.mean(-1, keepdim=True)
+            z, undo = self.normalized(x - mean)
+            return z, lambda r: undo(r) + mean
+        return self.normalized(x)
+
+    def normalized(self, x):
         kind, n = self.cfg["normalize_activations"], x.shape[-1]
         if kind == "layer_norm":
             mean = x.mean(-1, keepdim=True)
@@ -197,7 +205,7 @@ class Reference:
         return ([(self.site_in, read)] if self.is_transcoder else []) + [(self.site, write)]
 
 
-def make_dictionary(path, architecture, site, d_in, d_out=None, site_out=None, head=None, scaled=False, **keys):
+def make_dictionary(path, architecture, site, d_in, d_out=None, site_out=None, head=None, scaled=False, centered=False, **keys):
     os.makedirs(path, exist_ok=True)
     generator = torch.Generator().manual_seed(7)
     n, d_out = 4 * min(d_in, 30) + 3, d_out or d_in
@@ -221,7 +229,8 @@ def make_dictionary(path, architecture, site, d_in, d_out=None, site_out=None, h
     cfg = {"architecture": architecture, "d_in": d_in, "d_sae": n, "dtype": "float32", "device": "cpu",
            "apply_b_dec_to_input": site_out is None, "normalize_activations": "none", "reshape_activations": "none",
            "finetuning_scaling_factor": scaled,
-           "metadata": {"hook_name": site, "hook_name_out": site_out, "hook_head_index": head}, **keys}
+           "metadata": {"hook_name": site, "hook_name_out": site_out, "hook_head_index": head,
+                        "model_from_pretrained_kwargs": {"center_writing_weights": centered}}, **keys}
     if site_out:
         cfg["d_out"] = d_out
     with open(os.path.join(path, "cfg.json"), "w") as f:
@@ -332,7 +341,7 @@ class Case:
         self.compare("gradients", got[self.acts + "_grad"], leaf["a"].grad[0], GRADIENT_LIMIT, False)
 
 
-def cases():
+def cases(has_layer_norms):
     resid = "blocks.1.hook_resid_post"
     for architecture in ("standard", "gated", "jumprelu"):
         yield dict(architecture=architecture, site=resid)
@@ -346,6 +355,10 @@ def cases():
         for rescales in (False, True):
             yield dict(architecture=architecture, site=resid, k=6, rescale_acts_by_decoder_norm=rescales)
     yield dict(architecture="standard", site=resid, scaled=True)
+    if has_layer_norms:
+        yield dict(architecture="standard", site=resid, centered=True)
+        yield dict(architecture="topk", k=6, site="blocks.1.hook_mlp_out", centered=True)
+        yield dict(architecture="standard", site=resid, centered=True, normalize_activations="constant_norm_rescale")
     yield dict(architecture="standard", site="blocks.2.hook_resid_post")
     yield dict(architecture="standard", site="blocks.1.hook_resid_pre")
     yield dict(architecture="topk", site="blocks.1.hook_mlp_out", k=5)
@@ -380,7 +393,7 @@ def run(program, name, folder, wide=False, quantized=""):
         subprocess.run([program, "quantize", path, gguf, "--type", quantized], check=True, capture_output=True)
         model, path, options = dequantized(model, gguf), gguf, ["--compute", "f32"]
     sites, worst = Sites(model), 0.0
-    for number, keys in enumerate(cases()):
+    for number, keys in enumerate(cases(name == "gpt2")):
         d_in = width_of(sites, keys["site"]) // (4 if keys.get("head") is not None else 1)
         d_out = width_of(sites, keys["site_out"]) if "site_out" in keys else None
         own = os.path.join(folder, f"sae-{number}")

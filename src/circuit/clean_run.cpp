@@ -96,7 +96,7 @@ std::vector<const Dictionary*> transcoders_of(const GenerateContext& context) {
     const std::string where = name_of(d.output);
     if (!d.is_transcoder())
       throw Unsupported(where, "expected a transcoder, got a sparse autoencoder ({})", d.architecture);
-    if (d.scaling.is_undone && d.scaling.kind != InputScaling::Kind::none) {
+    if (d.scaling.is_undone && !d.scaling.is_identity()) {
       throw Unsupported(where, "the transcoder undoes its normalization, so its output is not linear in its features");
     }
     const auto layer = static_cast<std::size_t>(d.output.layer);

@@ -88,9 +88,9 @@ Option* Option::required() { return option_.required(), this; }
 Option* Option::needs(Option* other) { return option_.needs(&other->option_), this; }
 Option* Option::type_name(const std::string& name) { return option_.type_name(name), this; }
 Option* Option::choices(const std::vector<std::string>& values, bool shown) {
-  CLI::Validator check = CLI::IsMember(values);
+  CLI::Validator check = CLI::IsMember(values, CLI::ignore_case);
   if (!shown) check.description("");
-  return option_.check(std::move(check)), this;
+  return option_.transform(std::move(check)), this;
 }
 Option* Option::check(std::function<std::string(const std::string&)> error_of, const std::string& type) {
   const auto check = [error_of = std::move(error_of)](const std::string& value) { return error_of(value); };

@@ -37,7 +37,7 @@ class Option {
   Option* needs(Option* other);
   /// How help and documentation name the value; "": not at all.
   Option* type_name(const std::string& name);
-  /// The allowed values, which help and documentation list if `shown`.
+  /// The allowed values, in upper or lower case, which help and documentation list if `shown`.
   Option* choices(const std::vector<std::string>& values, bool shown = true);
   /// `error_of` returns what is wrong with a value, or "".
   Option* check(std::function<std::string(const std::string&)> error_of, const std::string& type);

@@ -77,7 +77,7 @@ class Step {
   void update() {
     Optimizer optimizer(facts_.optimizer, learning_);
     const StepReport report = optimizer.step(pool_, default_kernels(), learning_, places_, facts_.lr);
-    if (report.skipped) throw NotFinite("example", "the gradient of {} is not finite", report.not_finite);
+    if (report.skipped) throw NotFinite("example", "{}", report.why_skipped());
     facts_.new_params = params_of(learning_);
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 
@@ -123,6 +124,40 @@ SiteId bound_site(const ModelConfig& config, const std::string& where, const std
   return *id;
 }
 
+/// Whether all that reads the stream subtracts its mean first, so that the stream needs none.
+bool ignores_mean(const ModelConfig& config) {
+  const auto is_layer = [](const std::optional<NormConfig>& norm) {
+    return norm.has_value() && norm->kind == NormConfig::Kind::layer;
+  };
+  if (config.encoder || !is_layer(config.final_norm)) return false;
+  return std::ranges::all_of(config.blocks, [&](const BlockConfig& block) {
+    return std::ranges::all_of(block.sublayers, [&](const Sublayer& sublayer) {
+      const SublayerNorms& norms = sublayer.norms;
+      return (is_layer(norms.pre) || sublayer.input == Sublayer::Input::previous) && !norms.post && !norms.sum;
+    });
+  });
+}
+
+/// TransformerLens's center_writing_weights changes the values of the stream and of what is added to it.
+bool is_written_to_stream(const SiteId& id) {
+  constexpr std::array<std::string_view, 7> kStream{"hook_embed",     "hook_pos_embed", "hook_resid_pre",
+                                                    "hook_resid_mid", "hook_attn_out",  "hook_resid_post",
+                                                    "hook_mlp_out"};
+  return std::ranges::find(kStream, info(id.site).name) != kStream.end();
+}
+
+/// A dictionary of a centered stream reads this model's stream without its mean. Nothing changes where TransformerLens
+/// does not center: at other sites, and with root mean square norms.
+void settle_centering(const ModelConfig& config, const std::string& where, Dictionary& d) {
+  if (!d.scaling.is_centered) return;
+  const bool is_rms = config.final_norm && config.final_norm->kind == NormConfig::Kind::rms;
+  d.scaling.is_centered = !is_rms && (is_written_to_stream(d.input) || is_written_to_stream(d.output));
+  if (!d.scaling.is_centered) return;
+  const auto refuse = [&](std::string_view why) { throw Unsupported(where, "center_writing_weights: {}", why); };
+  if (d.is_transcoder()) refuse("it is read for sparse autoencoders, not for transcoders");
+  if (!ignores_mean(config)) refuse("expected a model whose stream is read through layer norms");
+}
+
 /// Checks that the model has the sites, and that their rows have the widths of the dictionary.
 void check_widths(const std::string& where, const Dictionary& d, const SiteShapes& shapes) {
   const auto check = [&](const SiteId& id, std::int64_t width, const char* what) {
@@ -185,6 +220,7 @@ std::vector<std::shared_ptr<const Dictionary>> load_dictionaries(const Dictionar
     if (precedes(d.output, d.input)) {
       throw BadInput(text.path, "{} comes before {}, which the dictionary reads", name_of(d.output), name_of(d.input));
     }
+    settle_centering(config, text.path, d);
     sites.push_back(d.input);
     sites.push_back(d.output);
   }

@@ -125,7 +125,18 @@ class Config {
     if (const auto out = head("hook_head_index_out"); out && out != head("hook_head_index")) {
       throw Unsupported(fields_.where(), "hook_head_index_out: expected that of hook_head_index, got {}", *out);
     }
-    for (const char* const key : {"model_kwargs", "model_from_pretrained_kwargs"}) check_processing(key);
+    check_processing("model_kwargs");
+    check_processing("model_from_pretrained_kwargs");
+  }
+
+  /// Whether TransformerLens has removed the mean of all that is written to the stream, of which the dictionary reads.
+  bool is_centered() {
+    const auto asks = [&](const char* key) {
+      const Json* const arguments = fields_.find(key);
+      if (arguments == nullptr || !arguments->is_object()) return false;
+      return DictionaryConfig(*arguments, fields_.where()).flag("center_writing_weights").value_or(false);
+    };
+    return asks("model_kwargs") || asks("model_from_pretrained_kwargs");
   }
 
   /// `hf_hook_name` wins: it is exact where the other is a guess.
@@ -138,13 +149,12 @@ class Config {
   }
 
  private:
-  /// TransformerLens changes weights on request, and with them the values that a dictionary reads: the stream without
-  /// its mean, heads without the bias of v.
+  /// TransformerLens changes weights on request, and with them the values that a dictionary reads: heads without the
+  /// bias of v, outputs of norms without its weight.
   void check_processing(const char* key) {
     const Json* const arguments = fields_.find(key);
     if (arguments == nullptr || !arguments->is_object()) return;
     DictionaryConfig inner(*arguments, fields_.where());
-    inner.refuse_flag("center_writing_weights");
     inner.refuse_flag("fold_value_biases");
     inner.refuse_flag("refactor_factored_attn_matrices");
     if (site("hook_name", "hf_hook_name").ends_with("hook_out")) inner.refuse_flag("fold_ln");
@@ -275,6 +285,7 @@ std::vector<ReadDictionary> read_saelens(const DictionaryFolder& folder) {
   if (own.has_skip) d.skip = tensors.matrix("W_skip", Stored::by_rows, d.d_out(), d.d_in());
   d.scaling.kind = config.normalization();
   d.scaling.is_undone = !is_transcoder;
+  d.scaling.is_centered = config.is_centered();
   if (d.scaling.kind == InputScaling::Kind::factor) d.scaling.factor = activation_factor(folder);
   read_selection(config, own, tensors, d);
   read_scaling_factor(config, tensors, d);

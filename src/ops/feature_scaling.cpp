@@ -16,12 +16,12 @@ struct RowScaling {
 
   RowScaling(const Pass& p, const InputScaling& of, const float* x, std::int64_t n) {
     const auto count = static_cast<float>(n);
+    if (of.subtracts_mean()) shift = p.kernels.sum(x, n) / count;
     if (of.kind == InputScaling::Kind::layer_norm) {
-      shift = p.kernels.sum(x, n) / count;
       scale = std::sqrt(p.kernels.sum_squares(x, n, shift) / (count - 1));
       divisor = scale + kScalingEps;
     } else if (of.kind == InputScaling::Kind::constant_norm) {
-      divisor = scale = std::sqrt(p.kernels.sum_squares(x, n, 0)) / std::sqrt(count);
+      divisor = scale = std::sqrt(p.kernels.sum_squares(x, n, shift)) / std::sqrt(count);
     } else if (of.kind == InputScaling::Kind::factor) {
       divisor = scale = 1 / of.factor;
     }
@@ -32,8 +32,8 @@ struct RowScaling {
 void add_input_gradient(const Pass& p, const InputScaling& of, const float* x, const float* dz, std::int64_t n,
                         float* dx) {
   const RowScaling own(p, of, x, n);
-  if (of.kind == InputScaling::Kind::none || of.kind == InputScaling::Kind::factor)
-    return p.kernels.add_scaled(dz, n, 1 / own.divisor, dx);
+  const bool is_linear = of.kind == InputScaling::Kind::none || of.kind == InputScaling::Kind::factor;
+  if (is_linear && !of.is_centered) return p.kernels.add_scaled(dz, n, 1 / own.divisor, dx);
   const auto count = static_cast<double>(n);
   double mean = 0, along = 0;  // the mean of dz, and Σ dz · (x − μ)
   for (std::int64_t i = 0; i < n; ++i) {
@@ -41,11 +41,11 @@ void add_input_gradient(const Pass& p, const InputScaling& of, const float* x, c
     along += static_cast<double>(dz[i]) * (x[i] - own.shift);
   }
   const double divisor = own.divisor;
-  if (of.kind == InputScaling::Kind::constant_norm) mean = 0;
-  // d divisor / dx_i is (x_i − μ) / ((n − 1) s) of layer_norm, x_i / (n divisor) of constant_norm.
+  if (!of.subtracts_mean()) mean = 0;
+  // d divisor / dx_i is (x_i − μ) / ((n − 1) s) of layer_norm, (x_i − μ) / (n divisor) of constant_norm.
   const double slope =
       of.kind == InputScaling::Kind::layer_norm ? 1 / ((count - 1) * own.scale) : 1 / (count * divisor);
-  const double factor = own.scale == 0 ? 0 : -along / (divisor * divisor) * slope;
+  const double factor = is_linear || own.scale == 0 ? 0 : -along / (divisor * divisor) * slope;
   for (std::int64_t i = 0; i < n; ++i) {
     dx[i] += static_cast<float>((dz[i] - mean) / divisor + factor * (x[i] - own.shift));
   }
@@ -56,8 +56,7 @@ void add_input_gradient(const Pass& p, const InputScaling& of, const float* x, c
 void undo_input_scaling(const Pass& p, const Dictionary& dictionary, const float* x, std::span<float> dz) {
   const auto n = static_cast<std::int64_t>(dz.size());
   const RowScaling own(p, dictionary.scaling, x, n);
-  const bool is_centered = dictionary.scaling.kind == InputScaling::Kind::layer_norm;
-  const float mean = is_centered ? p.kernels.sum(dz.data(), n) / static_cast<float>(n) : 0.0f;
+  const float mean = dictionary.scaling.subtracts_mean() ? p.kernels.sum(dz.data(), n) / static_cast<float>(n) : 0.0f;
   p.kernels.normalize(dz.data(), n, mean, own.divisor, dz.data());
 }
 
@@ -87,29 +86,31 @@ float output_scale(const Pass& p, const Dictionary& dictionary, const float* x) 
 
 Tensor features_out(Pass& p, const Dictionary& dictionary, const Tensor& r, const Tensor& x) {
   const InputScaling& scaling = dictionary.scaling;
-  if (scaling.kind == InputScaling::Kind::none || !scaling.is_undone) return r;
+  if (scaling.is_identity() || !scaling.is_undone) return r;
   const std::int64_t n = r.row_size(), n_in = x.row_size();
   const Tensor y = p.tensor(r.shape);
   p.for_rows(r.rows(), 4 * n, [&](std::int64_t t) {
     const RowScaling own(p, scaling, x.row(t), n_in);
     for (std::int64_t i = 0; i < n; ++i) y.row(t)[i] = r.row(t)[i] * own.scale + own.shift;
   });
-  // d scale / dx_i is (x_i − μ) / ((n − 1) s) of layer_norm and x_i / (n scale) of constant_norm; d μ / dx_i = 1 / n.
+  // d scale / dx_i is (x_i − μ) / ((n − 1) s) of layer_norm, (x_i − μ) / (n scale) of constant_norm; d μ / dx_i = 1 /
+  // n.
   p.record(OpKind::features_out, {r, x}, y, [&p, scaling, r, x, y, n, n_in] {
     const Tensor dr = p.grad(r), dx = p.grad(x), dy = p.grad(y);
     p.for_rows(r.rows(), 8 * n, [&](std::int64_t t) {
       const RowScaling own(p, scaling, x.row(t), n_in);
       p.kernels.add_scaled(dy.row(t), n, own.scale, dr.row(t));
-      if (scaling.kind == InputScaling::Kind::factor || own.scale == 0) return;
+      const bool is_linear = scaling.kind == InputScaling::Kind::none || scaling.kind == InputScaling::Kind::factor;
+      if (is_linear && !scaling.is_centered) return;
       double sum = 0, along = 0;
       for (std::int64_t i = 0; i < n; ++i) {
         sum += dy.row(t)[i];
         along += static_cast<double>(dy.row(t)[i]) * r.row(t)[i];
       }
-      const bool is_layer_norm = scaling.kind == InputScaling::Kind::layer_norm;
-      const double count = static_cast<double>(n_in), slope = along / ((is_layer_norm ? count - 1 : count) * own.scale);
+      const double count = static_cast<double>(n_in), direct = scaling.subtracts_mean() ? sum / count : 0;
+      const double degrees = scaling.kind == InputScaling::Kind::layer_norm ? count - 1 : count;
+      const double slope = is_linear || own.scale == 0 ? 0 : along / (degrees * own.scale);
       for (std::int64_t i = 0; i < n_in; ++i) {
-        const double direct = is_layer_norm ? sum / count : 0;
         dx.row(t)[i] += static_cast<float>(direct + slope * (x.row(t)[i] - own.shift));
       }
     });

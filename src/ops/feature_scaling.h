@@ -7,6 +7,7 @@
 //                                 constant_norm   r / c
 //                                 factor          r / f
 //
+// `is_centered` puts x − μ in the place of x and adds μ to the output (to that of layer_norm, which does, only once).
 // x, z [T, d_in]; r, y [T, d_out]. The backward includes what μ, s and c have of x. Source: decoderesearch/SAELens,
 // sae_lens/saes/sae.py (run_time_activation_norm_fn_in, _out).
 #pragma once

@@ -37,6 +37,11 @@ struct InputScaling {
   Kind kind = Kind::none;
   float factor = 1;
   bool is_undone = true;  ///< Not by transcoders.
+  /// x − μ takes the place of x above, and μ is added in the end: what a stream without its mean would give.
+  bool is_centered = false;
+
+  bool is_identity() const { return kind == Kind::none && !is_centered; }
+  bool subtracts_mean() const { return is_centered || kind == Kind::layer_norm; }
 };
 
 /// Which elements of p become activations, and with which values.

@@ -99,14 +99,10 @@ Learner::Step Learner::forward_backward(const Batch& batch, std::int64_t step, c
 
 void Learner::update(Step& step, double lr) {
   if (!step.skipped.empty()) return;
-  std::vector<const float*> grads;
-  for (const TrainParam& param : trainable_.params()) grads.push_back(gradients_.of(*param.param).data);
-  const StepReport report = optimizer_.step(pool_, kernels_, trainable_.params(), grads, lr);
+  const StepReport report = optimizer_.step(pool_, kernels_, trainable_.params(), gradients_, lr);
   step.grad_norm = report.grad_norm;
-  if (report.skipped) {
-    step.skipped = "the gradient of " + report.not_finite + " is not finite";
-    return;
-  }
+  step.skipped = report.why_skipped();
+  if (report.skipped) return;
   move_corrections();
   if (shared_) shared_->share_weights();
 }

@@ -131,6 +131,13 @@ StepReport Optimizer::norm(ThreadPool& pool, const Kernels& k, std::span<const T
 }
 
 StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
+                           const Gradients& gradients, double lr) {
+  std::vector<const float*> grads;
+  for (const TrainParam& param : params) grads.push_back(gradients.of(*param.param).data);
+  return step(pool, k, params, grads, lr);
+}
+
+StepReport Optimizer::step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                            std::span<const float* const> grads, double lr) {
   if (params.size() != first_.size() || grads.size() != first_.size()) {
     throw InternalError("optimizer", "expected {} parameters, got {} and {} gradients", first_.size(), params.size(),

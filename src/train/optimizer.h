@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/gradients.h"
 #include "kernels/kernels.h"
 #include "parallel/thread_pool.h"
 #include "ranks/ranks.h"
@@ -61,6 +62,8 @@ struct StepReport {
   double clip_factor = 1;  ///< The factor of the gradients; 0 if skipped.
   bool skipped = false;    ///< The norm was not finite: nothing has changed, and the step does not count.
   std::string not_finite;  ///< If skipped: the first parameter whose gradient has no finite sum of squares.
+  /// "" unless skipped.
+  std::string why_skipped() const { return skipped ? "the gradient of " + not_finite + " is not finite" : ""; }
 };
 
 /// A named array of the optimizer's state.
@@ -88,6 +91,8 @@ class Optimizer {
   /// Updates and rounds the values of `params`, the constructor's parameters. `grads[i]` has the layout of params[i].
   StepReport step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params,
                   std::span<const float* const> grads, double lr);
+  StepReport step(ThreadPool& pool, const Kernels& k, std::span<const TrainParam> params, const Gradients& gradients,
+                  double lr);
 
   const OptimizerConfig& config() const { return config_; }
   std::int64_t steps() const { return steps_; }  ///< Steps that changed the parameters (t above).

@@ -11,7 +11,7 @@ class Quantize : public testing::Test {
 };
 
 TEST_F(Quantize, WritesModelsThatEveryCommandRuns) {
-  const Outcome outcome = run_program({"quantize", golden("gpt2"), out_, "--type", "f16", "--json"});
+  const Outcome outcome = run_program({"quantize", golden("gpt2"), out_, "--type", "F16", "--json"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, testing::HasSubstr("no tokenizer"));
   const Json written = Json::parse(outcome.out);

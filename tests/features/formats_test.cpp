@@ -210,9 +210,12 @@ TEST_F(Configs, AreRefusedWhereAKnownKeyMeansOtherValues) {
   using testing::HasSubstr;
   const auto saelens = [&](const Json& changes) { return refusal("gpt2", "saelens-standard", changes, "cfg.json"); };
   EXPECT_THAT(saelens({{"reshape_activations", "hook_q"}}), HasSubstr("expected none or hook_z, got \"hook_q\""));
-  EXPECT_THAT(saelens({{"metadata", {{"model_from_pretrained_kwargs", {{"center_writing_weights", true}}}}}}),
-              HasSubstr("center_writing_weights: it is not read"));
-  EXPECT_EQ(saelens({{"metadata", {{"model_from_pretrained_kwargs", {{"center_writing_weights", false}}}}}}), "");
+  EXPECT_THAT(saelens({{"metadata", {{"model_from_pretrained_kwargs", {{"fold_value_biases", true}}}}}}),
+              HasSubstr("fold_value_biases: it is not read"));
+  for (const bool is_centered : {false, true}) {
+    EXPECT_EQ(saelens({{"metadata", {{"model_from_pretrained_kwargs", {{"center_writing_weights", is_centered}}}}}}),
+              "");
+  }
   EXPECT_THAT(saelens({{"hook_head_index_out", 1}}), HasSubstr("hook_head_index_out: expected that of"));
   EXPECT_THAT(refusal("gpt2", "saelens-old-topk", {{"activation_fn_kwargs", {{"signed", true}}}}, "cfg.json"),
               HasSubstr("signed: it is not read"));

@@ -58,45 +58,99 @@ TEST(FeatureSelection, PanelsHaveTheBitsOfWholeRows) {
   }
 }
 
-/// The logit of a token, as a function of one activation of a feature in mode error, against the gradient.
+/// The gradient of the last row's first logit at a site, of a model with dictionaries.
+std::vector<float> gradient_at(const Model& model, const std::vector<std::int32_t>& ids, const Applied& dictionaries,
+                               const std::string& site) {
+  std::vector<float> gradient;
+  Recorder recorder({site}, {}, site_layers(model.config(), dictionaries), {});
+  recorder.receive_gradients([&](const SiteId&, const Tensor& t) { gradient = {t.data, t.data + t.count()}; });
+  ThreadPool pool(1);
+  Arena arena;
+  const auto n = std::ssize(ids);
+  Pass pass{{pool, default_kernels(), arena}, {{0, n, 0}}};
+  pass.segments.front().modifiers.dictionaries = dictionaries;
+  pass.taps = &recorder;
+  Gradients none;
+  Tape tape(none);
+  LossRequest loss;
+  loss.logits = {{n - 1, 0, 1.0f}};
+  LossResult result;
+  pass.training.tape = &tape;
+  pass.training.loss = &loss;
+  pass.training.result = &result;
+  model.forward_backward(pass, ids);
+  return gradient;
+}
+
+/// Of one activation of a feature in mode error, and of an element of the stream whose block's output is replaced.
 TEST(FeatureGradients, AreThoseOfDifferences) {
+  using Kind = InputScaling::Kind;
   const Checkpoint checkpoint = golden_checkpoint("llama_mha");
   const Model& model = *checkpoint.model;
   const std::vector<std::int32_t> ids = golden_ids("llama_mha");
   const std::int64_t d = model.config().d_model;
-  for (const auto scaling :
-       {InputScaling::Kind::none, InputScaling::Kind::layer_norm, InputScaling::Kind::constant_norm}) {
+  const InputScaling scalings[] = {{.kind = Kind::none},
+                                   {.kind = Kind::layer_norm},
+                                   {.kind = Kind::constant_norm},
+                                   {.kind = Kind::factor, .factor = 0.5f},
+                                   {.kind = Kind::none, .is_centered = true},
+                                   {.kind = Kind::constant_norm, .is_centered = true}};
+  const struct {
+    std::string site;
+    std::int64_t width, element;
+    DictionaryUse use;
+  } places[] = {{"blocks.1.hook_resid_post.hook_sae_acts_post", 24, 5, DictionaryUse::automatic},
+                {"blocks.1.hook_resid_pre", d, 3, DictionaryUse::replace}};
+  for (const InputScaling& scaling : scalings) {
     auto made = std::make_shared<Made>(d, 24);
-    made->own.scaling.kind = scaling;
-    const Applied dictionaries = {{std::shared_ptr<const Dictionary>(made, &made->own)}};
-    const std::string acts = "blocks.1.hook_resid_post.hook_sae_acts_post";
-    const auto logit = [&](double change) {
-      const std::string write = fmt::format("{}[2,5]+={}", acts, change);
-      const auto got = run(model, ids, {.writes = {write}, .dictionaries = dictionaries});
-      return static_cast<double>(got.logits[got.logits.size() - static_cast<std::size_t>(model.config().vocab_size)]);
-    };
-    std::map<std::string, std::vector<float>> gradients;
-    Recorder recorder({acts}, {}, site_layers(model.config(), dictionaries), {});
-    recorder.receive_gradients([&](const SiteId& id, const Tensor& t) {
-      gradients[name_of(id)] = {t.data, t.data + t.count()};
-    });
-    ThreadPool pool(1);
-    Arena arena;
-    const auto n = std::ssize(ids);
-    Pass pass{{pool, default_kernels(), arena}, {{0, n, 0}}};
-    pass.segments.front().modifiers.dictionaries = dictionaries;
-    pass.taps = &recorder;
-    Gradients none;
-    Tape tape(none);
-    LossRequest loss;
-    loss.logits = {{n - 1, 0, 1.0f}};
-    LossResult result;
-    pass.training.tape = &tape;
-    pass.training.loss = &loss;
-    pass.training.result = &result;
-    model.forward_backward(pass, ids);
-    const double h = 0.02, measured = (logit(h) - logit(-h)) / (2 * h);
-    EXPECT_NEAR(gradients.at(acts)[2 * 24 + 5], measured, 5e-3 * std::max(1e-2, std::abs(measured)));
+    made->own.scaling = scaling;
+    for (const auto& place : places) {
+      SCOPED_TRACE(fmt::format("{} {} {}", static_cast<int>(scaling.kind), scaling.is_centered, place.site));
+      const Applied dictionaries = {{std::shared_ptr<const Dictionary>(made, &made->own), place.use}};
+      const auto logit = [&](double change) {
+        const std::string write = fmt::format("{}[2,{}]+={}", place.site, place.element, change);
+        const auto got = run(model, ids, {.writes = {write}, .dictionaries = dictionaries});
+        return static_cast<double>(got.logits[got.logits.size() - static_cast<std::size_t>(model.config().vocab_size)]);
+      };
+      const std::vector<float> gradient = gradient_at(model, ids, dictionaries, place.site);
+      const double h = 0.01, measured = (logit(h) - logit(-h)) / (2 * h);
+      EXPECT_NEAR(gradient[static_cast<std::size_t>(2 * place.width + place.element)], measured,
+                  1e-2 * std::max(1e-2, std::abs(measured)));
+    }
+  }
+}
+
+/// The weights of TransformerLens's center_writing_weights give the stream without its mean.
+TEST(Centering, ReadsTheStreamWithoutItsMean) {
+  const Checkpoint checkpoint = golden_checkpoint("gpt2");
+  const Model& model = *checkpoint.model;
+  const std::vector<std::int32_t> ids = golden_ids("gpt2");
+  const std::int64_t d = model.config().d_model;
+  auto made = std::make_shared<Made>(d, 24);
+  const std::string site = "blocks.1.hook_resid_post.";
+  const auto values = [&](bool is_centered) {
+    made->own.scaling.is_centered = is_centered;
+    const Applied own = {{std::shared_ptr<const Dictionary>(made, &made->own), DictionaryUse::replace}};
+    return run(model, ids, {.globs = {site + "hook_sae_*"}, .dictionaries = own}).values;
+  };
+  const auto plain = values(false), centered = values(true);
+  const std::vector<float>& x = plain.at(site + "hook_sae_input");
+  EXPECT_EQ(centered.at(site + "hook_sae_input"), x);
+  const auto* const encoder = reinterpret_cast<const float*>(made->own.encoder.view.data);
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    const auto n = static_cast<std::size_t>(d);
+    double mean = 0;
+    for (std::size_t i = 0; i < n; ++i) mean += x[t * n + i] / static_cast<double>(n);
+    for (std::size_t f = 0; f < 24; ++f) {
+      double sum = 0;
+      for (std::size_t i = 0; i < n; ++i) sum += encoder[f * n + i];
+      EXPECT_NEAR(centered.at(site + "hook_sae_acts_pre")[t * 24 + f],
+                  plain.at(site + "hook_sae_acts_pre")[t * 24 + f] - mean * sum, 1e-5);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(centered.at(site + "hook_sae_output")[t * n + i],
+                  centered.at(site + "hook_sae_recons")[t * n + i] + mean, 1e-5);
+    }
   }
 }
 

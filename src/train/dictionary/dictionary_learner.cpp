@@ -105,7 +105,7 @@ DictionaryLearner::Step DictionaryLearner::forward_backward(const Tensor& x, con
     const LearnedFeatures features = encode_learned(p, d, z, training);
     const std::array<DecoderTerm, 1> terms{{{&d.decoder, &d.decoder_factors, features.active}}};
     const Tensor r = decode_features(p, d, terms, x.rows());
-    if (d.scaling.kind != InputScaling::Kind::none && d.scaling.is_undone) tape_.record("input", {}, x, [] {});
+    if (!d.scaling.is_identity() && d.scaling.is_undone) tape_.record("input", {}, x, [] {});
     const Tensor out = features_out(p, d, r, x), error = p.tensor(out.shape);
     add_mse(p, out, y, error, losses);
     if (shape.architecture == LearnedArchitecture::standard) add_l1(p, features, step, losses);
@@ -274,14 +274,10 @@ void DictionaryLearner::note_active(const LearnedFeatures& features, Step& resul
 
 void DictionaryLearner::update(Step& step, double lr) {
   if (!step.skipped.empty()) return;
-  std::vector<const float*> grads;
-  for (const TrainParam& param : learned_.params()) grads.push_back(gradients_.of(*param.param).data);
-  const StepReport report = optimizer_.step(pool_, kernels_, learned_.params(), grads, lr);
+  const StepReport report = optimizer_.step(pool_, kernels_, learned_.params(), gradients_, lr);
   step.grad_norm = report.grad_norm;
-  if (report.skipped) {
-    step.skipped = "the gradient of " + report.not_finite + " is not finite";
-    return;
-  }
+  step.skipped = report.why_skipped();
+  if (report.skipped) return;
   std::int64_t n_dead = 0;
   for (std::size_t i = 0; i < since_active_.size(); ++i) {
     since_active_[i] = active_[i] ? 0 : since_active_[i] + 1;

@@ -108,8 +108,9 @@ void LearnedDictionary::copy(const Dictionary& from, const std::string& where, T
   check("d_sae", from.d_sae(), dictionary_.d_sae());
   check("d_out", from.d_out(), dictionary_.d_out());
   if (from.selection.kind == FeatureSelection::Kind::gated || from.skip.present() ||
-      from.scaling.kind == InputScaling::Kind::factor) {
-    throw Unsupported(where, "no dictionary of [sae] has its gate, its skip connection or its factor of activations");
+      from.scaling.kind == InputScaling::Kind::factor || from.scaling.is_centered) {
+    throw Unsupported(where,
+                      "no dictionary of [sae] has its gate, skip connection, centering or factor of activations");
   }
   const Param* const params[] = {&from.encoder, &from.encoder_bias, &from.decoder, &from.decoder_bias};
   for (std::size_t i = 0; i < std::size(params); ++i) {
