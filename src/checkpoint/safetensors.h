@@ -95,6 +95,9 @@ class SafetensorsWriter : public TensorSink {
     begin_bytes(name, "I32", sizeof(std::int32_t), {std::ssize(numbers) / columns, columns});
     append(std::as_bytes(numbers));
   }
+  /// Begins a tensor of another type of the format, as in `I32`, with its bytes of an element.
+  void begin_bytes(const std::string& name, const char* type, std::int64_t element_bytes,
+                   const std::vector<std::int64_t>& shape);
   void append(std::span<const std::byte> bytes) override;
   /// Completes the header and gives the file its name; until then nothing exists at the path. Throws InternalError if a
   /// tensor has too few or too many bytes.
@@ -103,8 +106,6 @@ class SafetensorsWriter : public TensorSink {
  private:
   SafetensorsWriter(std::unique_ptr<ByteSink> file, std::string path, std::int64_t header_bytes);
   void check_complete() const;
-  void begin_bytes(const std::string& name, const char* type, std::int64_t element_bytes,
-                   const std::vector<std::int64_t>& shape);
   template <class T>
   void add_numbers(const std::string& name, const char* type, std::span<const T> numbers) {
     begin_bytes(name, type, sizeof(T), {std::ssize(numbers)});

@@ -42,6 +42,7 @@ CommandPage page_of(const CLI::App& app, const std::string& name) {
     if (!hidden && (option->get_positional() || !option->get_lnames().empty()))
       page.options.push_back(page_of(*option));
   }
+  page.runs = app.get_require_subcommand_min() == 0;
   for (const CLI::App* command : app.get_subcommands({})) {
     if (command->get_group().empty()) continue;
     page.commands.push_back(page_of(*command, name.empty() ? command->get_name() : name + " " + command->get_name()));
@@ -109,12 +110,23 @@ Command::Command(CLI::App& app) : app_(app) {}
 Command::~Command() = default;
 
 Command* Command::add_subcommand(const std::string& name, const std::string& about) {
-  return commands_.emplace_back(std::make_unique<Command>(*app_.add_subcommand(name, about))).get();
+  CLI::App& command = *app_.add_subcommand(name, about);
+  if (!program_) {
+    command.preparse_callback([this, name](std::size_t) {
+      if (app_.parse_order().empty()) return;
+      throw UsageError(app_.parse_order().front()->get_name(), "it comes after the command " + name);
+    });
+  }
+  return commands_.emplace_back(std::make_unique<Command>(command)).get();
 }
 void Command::require_subcommand() { app_.require_subcommand(1); }
 void Command::hide() { app_.group(""); }
 void Command::footer(const std::string& text) { app_.footer(text); }
-void Command::callback(std::function<void()> run) { app_.callback(std::move(run)); }
+void Command::callback(std::function<void()> run) {
+  app_.callback([this, run = std::move(run)] {
+    if (app_.get_subcommands().empty()) run();  // else one of them has run
+  });
+}
 
 Option* Command::kept(CLI::Option* option) { return &options_.emplace_back(*option); }
 Option* Command::add_flag(const std::string& name, bool& place, const std::string& about) {

@@ -66,7 +66,7 @@ class Command {
   void hide();
   /// Hints and examples for help and documentation.
   void footer(const std::string& text);
-  /// What the command does.
+  /// What the command does, unless one of its subcommands is given.
   void callback(std::function<void()> run);
 
   /// Options whose values go into `place`, which outlives the command.

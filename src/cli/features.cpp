@@ -5,6 +5,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "cli/commands.h"
+#include "cli/feature_index.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/row_range.h"
@@ -94,6 +95,7 @@ void run_features(const FeaturesOptions& o) {
 void add_features(Command& program) {
   const auto [command, o] = new_command<FeaturesOptions>(
       program, "features", "Show the strongest features of sparse autoencoders and transcoders at every token");
+  add_feature_index(command);
   add_model_and_text(command, *o);
   add_dictionaries(command, *o);
   add_number<int>(command, "--top", o->top, "The number of features to show of each token (default: 5)", 1, 1 << 20);

@@ -34,7 +34,7 @@ std::vector<const CommandPage*> all_commands(const CommandPage& program) {
 std::vector<CommandPage> running_commands(const CommandPage& program, CommandPage& common) {
   std::vector<CommandPage> commands;
   for (const CommandPage* command : all_commands(program)) {
-    if (command->commands.empty()) commands.push_back(*command);
+    if (command->runs && !command->name.empty()) commands.push_back(*command);
   }
   common.options = commands.at(0).options;
   for (const CommandPage& command : commands) {

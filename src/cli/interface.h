@@ -24,6 +24,7 @@ struct CommandPage {
   std::string footer;  ///< Hints and examples.
   std::vector<OptionPage> options;
   std::vector<CommandPage> commands;
+  bool runs = true;  ///< Without one of its subcommands, too.
 
   /// For example, `vitrine tokenize [MODEL] [TEXT]`; optional positionals are in brackets.
   std::string synopsis() const;
@@ -34,7 +35,7 @@ CommandPage describe(const Command& program);
 
 /// The program itself and every command, each before its subcommands.
 std::vector<const CommandPage*> all_commands(const CommandPage& program);
-/// The commands without subcommands. The options that they all share are moved to `common`.
+/// The commands that run by themselves. The options that they all share are moved to `common`.
 std::vector<CommandPage> running_commands(const CommandPage& program, CommandPage& common);
 
 /// Hidden commands that installation and the generation of docs/ use.

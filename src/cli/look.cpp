@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file_writer.h"
 #include "cli/commands.h"
+#include "cli/feature_index.h"
 #include "cli/label_text.h"
 #include "cli/measure.h"
 #include "cli/options.h"
@@ -30,6 +31,7 @@ namespace {
 struct LookCommand : Options {
   std::string out, max_size = "16M";
   std::optional<std::int64_t> position;
+  std::string features_index;
   std::vector<std::string> words, cells, writes;
   std::optional<std::string> analogy, corrupted, run, label;
   bool ceilings = false;
@@ -109,13 +111,27 @@ Json about_json(const LookCommand& o, const Session& session) {
           {"model_path", shell_quoted(path)},
           {"model_argument", is_default ? "" : shell_quoted(path)},
           {"run_options", run_options(o)},
-          {"sae_options", sae_options(o)}};
+          {"sae_options", sae_options(o)},
+          {"features_index", o.features_index.empty() ? "" : shell_quoted(o.features_index)}};
 }
 
 /// A second text as ids, with the special tokens of the first.
 std::vector<std::int32_t> encoded(const Session& session, const LookCommand& o, const std::string& text) {
   if (session.tokenizer == nullptr) throw BadInput("--corrupted", "expected a model with a tokenizer");
   return session.tokenizer->encode(text, o.no_special ? SpecialTokens::none : SpecialTokens::apply);
+}
+
+/// The indexes of the folder, of which at least one is of a dictionary of the page.
+FeatureIndexes indexes_of(const LookCommand& o, const Session& session) {
+  if (o.features_index.empty()) return {};
+  if (o.dictionaries.empty()) throw MissingArgument("--sae");
+  FeatureIndexes all = open_feature_indexes(o.features_index);
+  std::string wanted;
+  for (const AppliedDictionary& applied : session.applied.dictionaries) {
+    if (index_of(all, *applied.dictionary) != nullptr) return all;
+    wanted += (wanted.empty() ? "" : " or ") + index_key(*applied.dictionary);
+  }
+  throw BadInput("--features-index", "expected an index of {}, got one of {}", wanted, all.front()->key());
 }
 
 /// The run's checkpoints and its curve of losses.
@@ -218,6 +234,7 @@ void run_look(const LookCommand& given) {
   subject.context = session.context(o);
   subject.context.modifiers.dictionaries = {};
   subject.dictionaries = session.applied.dictionaries;
+  subject.feature_indexes = indexes_of(o, session);
   subject.about = about_json(o, session);
   subject.bytes_per_weight =
       static_cast<double>(stored_bytes(model)) / static_cast<double>(count_params(model.config()));
@@ -278,6 +295,7 @@ void add_look(Command& program) {
                "The label that the page explains (default: the one with the largest output)");
   add_pair(command, *o);
   add_read_dictionaries(command, *o);
+  add_features_index(command, o->features_index, "whose contexts the page shows of the features that are active");
   command.add_flag("--ceilings", o->ceilings,
                    "Measure the limits of this machine, as bench does, and show the ops next to them");
   command.add_option("--max-size", o->max_size, "The largest size of the file, such as 900K or 16M")

@@ -158,6 +158,7 @@ std::shared_ptr<ServeOptions> options_of(const ServeOptions& server, const std::
   o.adapters.clear();
   o.controls.clear();
   o.dictionaries.clear();
+  o.features_index.clear();
   o.tokenizer.clear();
   o.template_path.clear();
   o.draft.clear();
@@ -187,6 +188,7 @@ void read_options(TomlFields& fields, ServeOptions& o, ListedModel& model) {
   model.adapters = read_modifiers(fields, "adapters", false, o.adapters);
   read_modifiers(fields, "controls", true, o.controls);
   read_dictionaries(fields, o.dictionaries);
+  set(o.features_index, fields.path("features_index"));
 }
 
 ModelList read_file(const std::string& path, const ServeOptions& server) {

@@ -132,6 +132,7 @@ ServedModel served_model(const ServeOptions& o, const Session& session, ChatTemp
   }
   model.model = session.checkpoint.model.get();
   model.can_inspect = !o.no_inspect;
+  if (!o.features_index.empty()) model.feature_indexes = open_feature_indexes(o.features_index);
   model.unknown_fields = o.unknown_fields == "ignore" ? UnknownFields::ignore : UnknownFields::refuse;
   model.max_trace_bytes = o.max_trace_mib << 20;
   model.sentences = read_sentence_config(session.checkpoint.tokenizer_path, session.tokenizer.get(), model.max_seq_len);

@@ -10,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/feature_index.h"
 #include "cli/output.h"
 #include "cli/served_list.h"
 #include "cli/store_options.h"
@@ -189,6 +190,7 @@ void add_serve(Command& program) {
   add_file(command, "--access-log", o->access_log, "Append a line for each request to this file (default: stderr)");
   add_modifiers(command, *o);
   add_dictionaries(command, *o);
+  add_features_index(command, o->features_index, "whose features POST /v1/features shows");
   finish_command(
       command, o, run_serve,
       "With --json, the first line of stdout is {\"url\",\"models\"}. docs/serving.md describes the routes.\n"

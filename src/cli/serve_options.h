@@ -24,6 +24,7 @@ struct ServeOptions : Options, SpeculationOptions, StoreOptions {
   double round_ms = 250, drain_seconds = 30;
   bool no_prefix_cache = false, no_inspect = false;
   std::string unknown_fields = "refuse", closed_doors;
+  std::string features_index;  ///< A folder of `features index`; "": none.
   std::string models;          ///< A folder or a TOML file with models; "": MODEL alone.
   SamplingOverrides defaults;  ///< Of a model of a list: they replace those of its checkpoint.
 };

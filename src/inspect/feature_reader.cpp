@@ -7,23 +7,20 @@
 
 namespace vitrine {
 
-std::vector<ActiveFeatures> read_features(const GenerateContext& given, std::span<const std::int32_t> ids,
-                                          std::optional<std::size_t> top) {
+void visit_features(const GenerateContext& given, std::span<const std::int32_t> ids, Taps& taps) {
   constexpr std::int64_t kFeaturesAtOnce = std::int64_t{1} << 24;  // of a chunk, active or not
   const ModelConfig& config = given.model->config();
   if (config.encoder) throw Unsupported("features", "the model is an encoder–decoder");
-  FeatureRows rows(given.modifiers.dictionaries, top);
-  FeatureTaps taps(rows);
   GenerateContext context = given;
   context.taps = &taps;
-  for (const ActiveFeatures& own : rows.all()) {
-    context.chunk = std::min(context.chunk, std::max<std::int64_t>(1, kFeaturesAtOnce / own.dictionary->d_sae()));
+  for (const AppliedDictionary& applied : given.modifiers.dictionaries) {
+    context.chunk = std::min(context.chunk, std::max<std::int64_t>(1, kFeaturesAtOnce / applied.dictionary->d_sae()));
   }
   Arena arena;
   if (is_bidirectional(config)) {
     Pass pass = text_pass(context, arena, ids);
     context.model->forward(pass, ids);
-    return rows.take();
+    return;
   }
   text_pass(context, arena, ids);  // checks the text
   KvCache cache = context.make_cache(std::ssize(ids));
@@ -32,6 +29,13 @@ std::vector<ActiveFeatures> read_features(const GenerateContext& given, std::spa
     Pass pass = context.make_pass(arena, {{0, n, first, &cache}});
     context.forward(pass, ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
   }
+}
+
+std::vector<ActiveFeatures> read_features(const GenerateContext& context, std::span<const std::int32_t> ids,
+                                          std::optional<std::size_t> top) {
+  FeatureRows rows(context.modifiers.dictionaries, top);
+  FeatureTaps taps(rows);
+  visit_features(context, ids, taps);
   return rows.take();
 }
 

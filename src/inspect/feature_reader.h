@@ -21,10 +21,13 @@ struct ActiveFeatures {
   std::vector<std::int64_t> n_active{};  ///< By token, also of those that were not kept.
 };
 
-/// The activations of the context's dictionaries over a text, in their order. The text is read in chunks where the
+/// Reads a text with taps that want the activations of the context's dictionaries. The text is read in chunks where the
 /// model can, of fewer tokens the more features there are, so that the active features of a chunk need little memory.
-/// With `top`, only so many of each token are kept, the strongest. Throws what a forward throws, and Unsupported for a
-/// model with an encoder.
+/// Throws what a forward throws, and Unsupported for a model with an encoder.
+void visit_features(const GenerateContext& context, std::span<const std::int32_t> ids, Taps& taps);
+
+/// The activations of the context's dictionaries over a text, in their order. With `top`, only so many of each token
+/// are kept, the strongest. Throws as visit_features().
 std::vector<ActiveFeatures> read_features(const GenerateContext& context, std::span<const std::int32_t> ids,
                                           std::optional<std::size_t> top = {});
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
-#include "checkpoint/param_rows.h"
 #include "inspect/feature_reader.h"
 #include "inspect/logit_weights.h"
 #include "look/figures.h"
@@ -11,40 +11,24 @@
 namespace vitrine {
 namespace {
 
-/// What one unit of a feature adds to the site: its row of the decoder, with its factor.
-std::vector<float> direction_of(const Dictionary& dictionary, std::int32_t feature) {
-  std::vector<float> row(static_cast<std::size_t>(dictionary.d_out()));
-  read_row(dictionary.decoder.view, feature, row);
-  if (dictionary.decoder_factors.empty()) return row;
-  for (float& value : row) value *= dictionary.decoder_factors[static_cast<std::size_t>(feature)];
-  return row;
-}
-
-/// Whether what a feature adds to the site has the coordinates of the stream, [T, d]. Values of heads do not, even
-/// where they are as wide.
-bool is_in_stream(const GenerateContext& context, const Dictionary& dictionary) {
-  return dictionary.d_out() == context.model->config().d_model &&
-         std::ranges::equal(info(dictionary.output.site).shape.dims(), info(Site::resid_pre).shape.dims());
-}
-
 /// The logit weights of the features that are among the strongest of a token; none outside the stream.
 std::map<std::int32_t, std::vector<LogitWeight>> weights_of(const GenerateContext& context, const ActiveFeatures& own) {
   std::map<std::int32_t, std::vector<LogitWeight>> weights;
   const Dictionary& dictionary = *own.dictionary;
-  if (!is_in_stream(context, dictionary)) return weights;
+  if (!is_in_stream(*context.model, dictionary)) return weights;
   for (const std::vector<SparseValue>& row : own.rows.rows) {
     for (const SparseValue& feature : row) weights[feature.index];
   }
   std::vector<std::vector<float>> directions;
   for (const auto& [feature, none] : weights) directions.push_back(direction_of(dictionary, feature));
-  auto found = largest_logit_weights(*context.model, *context.pool, *context.kernels, directions, kFeatureLogits);
+  std::vector<ExtremeLogits> found = extreme_logits(context, directions, kFeatureLogits);
   auto next = found.begin();
-  for (auto& [feature, own_weights] : weights) own_weights = std::move(*next++);
+  for (auto& [feature, own_weights] : weights) own_weights = std::move((next++)->top);
   return weights;
 }
 
-void add_dictionary(const GenerateContext& context, const ActiveFeatures& own, const std::string& name,
-                    LookData& data) {
+void add_dictionary(const GenerateContext& context, const ActiveFeatures& own, const FeatureIndex* index,
+                    const std::string& name, LookData& data) {
   const auto weights = weights_of(context, own);
   std::vector<std::int32_t> indices, ids;
   std::vector<float> values, logits;
@@ -67,6 +51,10 @@ void add_dictionary(const GenerateContext& context, const ActiveFeatures& own, c
   data.add("features", name + ".value", {n, k}, values);
   data.add("features", name + ".logit.id", {n, k, m}, ids);
   data.add("features", name + ".logit.weight", {n, k, m}, logits);
+  if (index == nullptr) return;
+  std::set<std::int32_t> shown(indices.begin(), indices.end());
+  shown.erase(-1);
+  add_dashboards(*index, {shown.begin(), shown.end()}, name, data);
 }
 
 }  // namespace
@@ -79,14 +67,17 @@ Json add_feature_values(const LookSubject& subject, const Recording& r, LookData
   const std::vector<ActiveFeatures> all = read_features(context, r.facts.ids, kLookFeatures);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string name = fmt::format("features.{}", i);
-    add_dictionary(context, all[i], name, data);
     const Dictionary& d = *all[i].dictionary;
+    const FeatureIndex* const index = index_of(subject.feature_indexes, d);
+    add_dictionary(context, all[i], index, name, data);
     saes.push_back({{"values", name},
                     {"name", d.name.empty() ? Json() : Json(d.name)},
                     {"site", name_of(d.output)},
                     {"architecture", d.architecture},
                     {"d_sae", d.d_sae()},
-                    {"active", all[i].n_active}});
+                    {"active", all[i].n_active},
+                    {"corpus_tokens", index != nullptr ? Json(index->tokens()) : Json()},
+                    {"key", index_key(d)}});
   }
   return saes;
 }

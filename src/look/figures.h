@@ -20,6 +20,10 @@ inline double cosine_of(double product, double squares, double other_squares) {
   return lengths > 0 ? std::clamp(product / lengths, -1.0, 1.0) : 0;
 }
 
+/// Of the dashboard of a feature: its contexts, and their tokens up to the strongest and from it on.
+constexpr std::size_t kDashboardContexts = 8;
+constexpr std::int64_t kDashboardBefore = 16, kDashboardTokens = 24;
+
 /// Maps of 8 bits have at least so many rows, if the text has.
 constexpr std::int64_t kCoarsestMap = 64;
 
@@ -79,6 +83,9 @@ void add_label_values(const GenerateContext& context, const Recording& r, const 
 /// patch.*, for the most likely token after the text, with values of the text in the run of `corrupted`.
 void add_patch_values(const GenerateContext& context, const Recording& r, std::span<const std::int32_t> corrupted,
                       LookData& data);
+/// NAME.dashboards.* of some features, ascending.
+void add_dashboards(const FeatureIndex& index, const std::vector<std::int32_t>& features, const std::string& name,
+                    LookData& data);
 /// features.*; returns what the page says about each dictionary.
 Json add_feature_values(const LookSubject& subject, const Recording& r, LookData& data);
 /// funnel.*

@@ -19,6 +19,7 @@
 #include "generate/context.h"
 #include "generate/sampler.h"
 #include "inspect/embedding.h"
+#include "inspect/feature_index.h"
 #include "inspect/integrated_gradients.h"
 #include "inspect/recorder.h"
 #include "look/data.h"
@@ -103,6 +104,7 @@ struct LookCeilings {
 struct LookSubject {
   GenerateContext context;                            ///< Without dictionaries, which only read.
   std::vector<AppliedDictionary> dictionaries{};      ///< Whose features are shown.
+  FeatureIndexes feature_indexes{};                   ///< Of any of them: what the features do in a corpus.
   double bytes_per_weight = 4;                        ///< As stored.
   std::function<std::string(std::int32_t)> bytes_of;  ///< The bytes of a token.
   Json about;                                         ///< Passed on to the page.

@@ -132,6 +132,16 @@ std::int64_t dictionary_bytes(std::int64_t n_tokens) {
          5 * kArrayBytes;
 }
 
+/// The same of the dashboards of its features.
+std::int64_t dashboards_bytes(std::int64_t n_tokens) {
+  constexpr auto kContexts = static_cast<std::int64_t>(kDashboardContexts);
+  constexpr std::int64_t kOfContext = 12 + kDashboardTokens * 8;
+  constexpr std::int64_t kOfFeature = 4 + 8 + 2 * 8 + 32 * 4 + 2 * 8 * kFeatureLogits + kContexts * kOfContext;
+  constexpr std::int64_t kNamed = kContexts * kDashboardTokens / 4 + 2 * kFeatureLogits;  // many tokens come again
+  const auto n = n_tokens * static_cast<std::int64_t>(kLookFeatures);
+  return in_base64(n * kOfFeature) + n * kNamed * kPieceBytes + 11 * kArrayBytes;
+}
+
 /// The smallest number of MiB that is enough, as an option.
 std::string option_for(std::int64_t bytes) { return fmt::format("--max-size {}M", (bytes >> 20) + 1); }
 
@@ -153,6 +163,10 @@ LookPlan plan_look(const LookSubject& subject, const LookOptions& options) {
   // The first part is in every page; a page that is too large even so is refused once its size is known.
   std::int64_t used = kProgramBytes + figure_bytes(config, options, n_checkpoints) +
                       std::ssize(subject.dictionaries) * dictionary_bytes(n_tokens);
+  for (const AppliedDictionary& applied : subject.dictionaries) {
+    const bool has_index = index_of(subject.feature_indexes, *applied.dictionary) != nullptr;
+    if (has_index) used += dashboards_bytes(n_tokens);
+  }
   LookPlan plan{{{LookPart::Kind::figures, "the page and its figures", used, true, true, ""}}};
   const auto add = [&](LookPart::Kind kind, const char* what, std::int64_t bytes, std::int64_t reserved = 0) {
     LookPart part{kind, what, bytes, used + bytes + reserved <= options.max_bytes, true, ""};

@@ -38,6 +38,7 @@ std::shared_ptr<PendingReply> ollama_embeddings(const ServedModel& model, const 
 std::shared_ptr<PendingReply> embed(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> load_adapter(const ServedModel& model, const RouteRequest& request);
 Json unload_adapter(const ServedModel& model, const RouteRequest& request);
+Json feature(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> trace(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> rerank_v1(const ServedModel& model, const RouteRequest& request);
 std::shared_ptr<PendingReply> rerank_v2(const ServedModel& model, const RouteRequest& request);
@@ -113,6 +114,7 @@ const Route* find_route(std::string_view path, std::string_view method) {
       {"DELETE", "/api/delete", Route::kServersLimit, routes::ollama_change, Access::key, kOllamaDoor},
       {"POST", "/v1/embeddings", Route::kServersLimit, routes::embed},
       {"POST", "/v1/trace", Route::kServersLimit, routes::trace},
+      {"POST", "/v1/features", Route::kServersLimit, routes::feature},
       {"POST", "/v1/rerank", Route::kServersLimit, routes::rerank_v1, Access::key, kJinaDoor},
       {"POST", "/v2/rerank", Route::kServersLimit, routes::rerank_v2, Access::key, kCohereDoor},
       {"POST", "/v1/embed", Route::kServersLimit, routes::cohere_embed_v1, Access::key, kCohereDoor},

@@ -9,6 +9,7 @@
 #include "chat/chat_format.h"
 #include "checkpoint/hugging_face/sentence_transformers.h"
 #include "generate/make_request.h"
+#include "inspect/feature_index.h"
 #include "serve/request_fields.h"
 #include "serve/served_modifiers.h"
 #include "tokenizer/tokenizer.h"
@@ -35,6 +36,7 @@ struct ServedModel {
   UnknownFields unknown_fields = UnknownFields::refuse;
   bool can_inspect = true;                  ///< Requests may read and change values of the forward.
   std::int64_t max_trace_bytes = 64 << 20;  ///< Of the values that a request reads.
+  FeatureIndexes feature_indexes{};         ///< Of its dictionaries; empty: there are none.
 };
 
 }  // namespace vitrine
