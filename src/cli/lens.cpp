@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
+#include "inspect/trained_lens.h"
 
 namespace vitrine::cli {
 namespace {
@@ -20,6 +21,7 @@ struct LensArguments : Options {
   int top = 5;
   std::vector<std::string> words;
   bool sublayers = false;
+  std::string tuned, jacobian;  // files
 };
 
 Json json_of(const Session& session, const LensToken& token) {
@@ -71,9 +73,19 @@ std::string tokens_table(const Session& session, const Lens& found) {
   return table.text();
 }
 
+std::optional<TrainedLens> trained_lens(const LensArguments& o, const StackConfig& config) {
+  if (!o.tuned.empty()) return read_trained_lens(o.tuned, LensKind::tuned, config);
+  if (!o.jacobian.empty()) return read_trained_lens(o.jacobian, LensKind::jacobian, config);
+  return {};
+}
+
 void run_lens(const LensArguments& o) {
+  if (!o.tuned.empty() && !o.jacobian.empty()) throw UsageError("--jacobian", "give --tuned or --jacobian, not both");
   const Session session = open_full_session(o);
-  const Lens found = lens(session.context(o), session.tokens(), {o.top, tokens_of(session, o.words), o.sublayers});
+  const std::optional<TrainedLens> trained = trained_lens(o, session.checkpoint.model->config());
+  LensOptions options{o.top, tokens_of(session, o.words), o.sublayers};
+  if (trained) options.trained = &*trained;
+  const Lens found = lens(session.context(o), session.tokens(), options);
   if (o.json) {
     Json states = Json::array(), all = Json::array();
     for (const SiteId& state : found.states) states.push_back(name_of(state));
@@ -96,16 +108,21 @@ void run_lens(const LensArguments& o) {
 
 void add_lens(Command& program) {
   const auto [command, o] = new_command<LensArguments>(
-      program, "lens", "Show what every state of the residual stream would predict (logit lens)");
+      program, "lens",
+      "Show what every state of the residual stream would predict (logit lens, tuned lens, Jacobian lens)");
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens of each state in the JSON (default: 5)", 1, 1 << 20);
   add_list(command, "--token", o->words, "Also show this token, a word or #ID; may be given several times");
   command.add_flag("--sublayers", o->sublayers, "Also show the states between attention and MLP");
+  command.add_option("--tuned", o->tuned,
+                     "Map the states by this tuned lens, a .safetensors file or a folder with lens.safetensors");
+  command.add_option("--jacobian", o->jacobian, "Map the states by this Jacobian lens");
   finish_command(
       command, o, run_lens,
       "Each state goes through the model's own last step: final norm, with the state's own statistics, unembedding,\n"
       "scale and softcap. The last state is what predict shows. In the JSON, kl is KL(final || state), in nats.\n"
+      "A trained lens (train with [lens], docs/lens.md) maps each state but the last one before that step.\n"
       "Example: vitrine lens gpt2/ --ids 464,3139,286 --token '#262' --sublayers");
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/math.h"
 #include "generate/each_exp.h"
 #include "generate/sampler.h"
+#include "inspect/final_rows.h"
 #include "inspect/text_pass.h"
 
 namespace vitrine {
@@ -24,6 +26,23 @@ std::vector<std::vector<float>> read_states(const GenerateContext& context, Pass
   context.model->forward(pass, tokens);
   pass.taps = nullptr;
   return values;
+}
+
+std::vector<SiteId> states_of(const ModelConfig& config, const LensOptions& options) {
+  std::vector<SiteId> states = stream_states(config, options.sublayers);
+  if (options.trained == nullptr) return states;
+  if (options.sublayers) throw Unsupported("lens", "a trained lens has no maps of the states between sublayers");
+  states.erase(states.begin(), states.begin() + mapped_states(options.trained->kind, config).first);
+  return states;
+}
+
+/// Replaces each state but the last one by what its map makes of it.
+void map_all(Pass& p, const TrainedLens& lens, std::span<const Tensor> states) {
+  for (std::size_t i = 0; i + 1 < states.size(); ++i) {
+    const ArenaScope scope(p.arena);
+    const Tensor mapped = map_states(p, lens.kind, lens.layers[i], states[i]);
+    p.copy(mapped.data, mapped.count(), states[i].data);
+  }
 }
 
 LensToken token_in(std::span<const float> logits, std::int32_t id, double normalizer) {
@@ -46,42 +65,6 @@ Summary summary_of(std::span<const float> logits) {
   });
   return {max + math::log(sum), math::log(sum) - weighted / sum};
 }
-
-/// The distributions of the final state: log-probabilities and probabilities, `[rows, vocab_size]`.
-class FinalRows {
- public:
-  FinalRows(const Tensor& logits, std::int64_t n_vocab, ThreadPool& pool)
-      : n_vocab_(static_cast<std::size_t>(n_vocab)),
-        log_probs_(static_cast<std::size_t>(logits.rows()) * n_vocab_),
-        probs_(log_probs_.size()) {
-    pool.parallel_for(logits.rows(), 1, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const std::span<const float> own(logits.row(row), n_vocab_);
-        const double normalizer = log_sum_exp(own);
-        std::size_t at = static_cast<std::size_t>(row) * n_vocab_;
-        each_exp(own, normalizer, [&](double log_prob, double prob) {
-          log_probs_[at] = log_prob;
-          probs_[at++] = prob;
-        });
-      }
-    });
-  }
-
-  /// KL(final row ‖ the distribution of `logits`).
-  double divergence(std::int64_t row, std::span<const float> logits, double normalizer) const {
-    const std::size_t first = static_cast<std::size_t>(row) * n_vocab_;
-    double sum = 0;
-    for (std::size_t i = 0; i < n_vocab_; ++i) {
-      const double p = probs_[first + i];
-      if (p > 0) sum += p * (log_probs_[first + i] - (static_cast<double>(logits[i]) - normalizer));
-    }
-    return sum;
-  }
-
- private:
-  std::size_t n_vocab_;
-  std::vector<double> log_probs_, probs_;
-};
 
 LensCell cell_of(std::span<const float> logits, const Summary& summary, const LensOptions& options, std::size_t t) {
   LensCell cell;
@@ -126,7 +109,7 @@ std::vector<std::vector<LensCell>> lens_of(const GenerateContext& context, const
     std::vector<std::int64_t> numbers;
     for (std::int64_t i = 0; i < n_states * n; ++i) numbers.push_back(first + i % n);
     const Tensor logits = context.model->head(pass, rows_of_states(arena, states, first, n), numbers);
-    const FinalRows final(logits.row_range((n_states - 1) * n, n), config.vocab_size, *context.pool);
+    const FinalRows final(logits.row_range((n_states - 1) * n, n), *context.pool);
     context.pool->parallel_for(n_states * n, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::span<const float> own(logits.row(i), static_cast<std::size_t>(config.vocab_size));
@@ -144,7 +127,7 @@ std::vector<std::vector<LensCell>> lens_of(const GenerateContext& context, const
 Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOptions& options) {
   const ModelConfig& config = context.model->config();
   Lens result;
-  result.states = stream_states(config, options.sublayers);
+  result.states = states_of(config, options);
   Arena arena;
   Pass pass = text_pass(context, arena, tokens);
   std::vector<std::vector<float>> values = read_states(context, pass, tokens, result.states);
@@ -153,6 +136,7 @@ Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOption
     states.push_back(
         {state.data(), {static_cast<std::int64_t>(tokens.ids.size()), config.width_before(config.n_layers())}});
   }
+  if (options.trained != nullptr) map_all(pass, *options.trained, states);
   result.cells = lens_of(context, tokens, states, options);
   return result;
 }

@@ -5,7 +5,8 @@
 //   entropy        = −Σ p log p
 //   KL             = Σ p_final (log p_final − log p)       from the final state to this one
 //
-// In nats; sums in double precision, in the order of ids. The last state is the model's prediction, bit for bit.
+// In nats; sums in double precision, in the order of ids. The last state is the model's prediction, bit for bit. Before
+// the last step, a trained lens maps the other states (inspect/trained_lens.h).
 // Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "generate/context.h"
+#include "inspect/trained_lens.h"
 
 namespace vitrine {
 
@@ -37,6 +39,7 @@ struct LensOptions {
   std::vector<std::int32_t> tokens{};
   bool sublayers = false;                   ///< Also the states between the sublayers of a block.
   std::vector<std::int32_t> by_position{};  ///< One more token for each position; may be empty.
+  const TrainedLens* trained = nullptr;     ///< The result has the states that it maps, and the last one.
 };
 
 struct Lens {
@@ -46,7 +49,7 @@ struct Lens {
 
 /// Runs the text once, without its head, and then the head on all states. Keeps all states in memory:
 /// states · T · d_model floats. Throws BadInput as text_pass() does and for tokens outside the vocabulary, Unsupported
-/// for a model without a head or without a residual stream.
+/// for a model without a head or without a residual stream, and for a trained lens with sublayers.
 Lens lens(const GenerateContext& context, const Tokens& tokens, const LensOptions& options);
 
 /// The cells `[states][T]` of states that a run of the text has had: `[T, d_model]` each, as stream_states() lists

@@ -123,27 +123,14 @@ Json fixed_words(const TrainConfig& c, const TrainingData& corpus) {
 /// What changes the bits of a resumed run, compared with one that was never stopped.
 Json free_words(const TrainConfig& c) {
   const StepOptions& t = c.train;
-  const OptimizerConfig& o = c.optimizer;
-  const ScheduleConfig& s = c.schedule;
-  Json words = {{"steps", t.steps},
-                {"dropout", t.dropout},
+  Json words = rate_words(c);
+  words.update({{"dropout", t.dropout},
                 {"label_smoothing", t.label_smoothing},
                 {"z_loss", t.z_loss},
                 {"balance_loss", t.balance_loss},
                 {"balance", t.balance == StepOptions::Balance::sequence ? "sequence" : "hugging_face"},
                 {"router_z_loss", t.router_z_loss},
-                {"beta1", o.beta1},
-                {"beta2", o.beta2},
-                {"eps", o.eps},
-                {"weight_decay", o.weight_decay},
-                {"momentum", o.momentum},
-                {"max_norm", o.max_norm ? Json(*o.max_norm) : Json()},
-                {"schedule", static_cast<int>(s.kind)},
-                {"lr", s.peak},
-                {"warmup", s.warmup},
-                {"decay_steps", s.decay_steps},
-                {"end_fraction", s.end_fraction},
-                {"writes", c.log.writes}};
+                {"writes", c.log.writes}});
   if (t.micro_batches > 1) words["gradient_order"] = "tree";  // older runs added one after another
   if (t.router_bias_rate > 0) words["router_bias_rate"] = t.router_bias_rate;
   if (c.lora) words["lora.dropout"] = c.lora->dropout;
@@ -164,6 +151,23 @@ std::vector<OptimizerArray> masters_of(const Trainable& trainable) {
     if (is_correction(buffer.name)) add(buffer);
   }
   return arrays;
+}
+
+Json rate_words(const TrainConfig& c) {
+  const OptimizerConfig& o = c.optimizer;
+  const ScheduleConfig& s = c.schedule;
+  return {{"steps", c.train.steps},
+          {"beta1", o.beta1},
+          {"beta2", o.beta2},
+          {"eps", o.eps},
+          {"weight_decay", o.weight_decay},
+          {"momentum", o.momentum},
+          {"max_norm", o.max_norm ? Json(*o.max_norm) : Json()},
+          {"schedule", static_cast<int>(s.kind)},
+          {"lr", s.peak},
+          {"warmup", s.warmup},
+          {"decay_steps", s.decay_steps},
+          {"end_fraction", s.end_fraction}};
 }
 
 RunWords words_of(const TrainConfig& c, const TrainingData& corpus) { return {fixed_words(c, corpus), free_words(c)}; }

@@ -28,6 +28,8 @@ struct RunWords {
 };
 
 RunWords words_of(const TrainConfig& config, const TrainingData& corpus);
+/// The free values of the optimizer and the learning rate.
+Json rate_words(const TrainConfig& config);
 
 /// Compares a checkpoint's values with the config's. Throws BadInput, with the run's folder, if a fixed value differs;
 /// reports each free value that differs to `tell`.

@@ -10,6 +10,7 @@
 #include "checkpoint/presets.h"
 #include "inspect/recorder.h"
 #include "train/config_section.h"
+#include "train/optimizer_sections.h"
 
 namespace vitrine {
 namespace {
@@ -79,9 +80,13 @@ TalkOptions read_talk(ConfigSection& section) {
 DataOptions read_data(ConfigSection& section) {
   DataOptions data;
   data.activations = section.text("activations", "");
-  if (!data.activations.empty()) {
-    for (const char* key : {"train", "conversations", "pairs", "texts", "validation", "tokenizer"}) {
-      section.refuse(key, "activations already gives the data");
+  data.ids = section.text("ids", "");
+  const bool is_apart = !data.activations.empty() || !data.ids.empty();
+  if (is_apart) {
+    if (!data.activations.empty()) section.refuse("ids", "activations already gives the data");
+    for (const char* key : {"train", "conversations", "pairs", "texts", "validation", "validation_fraction",
+                            "tokenizer", "mask_documents"}) {
+      section.refuse(key, data.ids.empty() ? "activations already gives the data" : "ids already gives the data");
     }
   }
   data.conversations = section.text("conversations", "");
@@ -91,13 +96,15 @@ DataOptions read_data(ConfigSection& section) {
   if (!data.conversations.empty()) section.refuse("pairs", "conversations already gives the data");
   if (has_talk) section.refuse("texts", "conversations or pairs already gives the data");
   if (has_talk || has_texts) section.refuse("train", "conversations, pairs or texts already gives the data");
-  if (!has_talk && !has_texts) data.train = data.activations.empty() ? section.text("train") : "";
+  if (!has_talk && !has_texts) data.train = is_apart ? "" : section.text("train");
   if (!data.is_talk()) {
     for (const char* key : {"mask", "learn", "template", "now", "too_long"}) {
       section.refuse(key, "it applies to conversations and pairs only");
     }
   }
-  if (!has_talk && !has_texts) section.refuse("order", "it applies to conversations, pairs and texts only");
+  if (!has_talk && !has_texts && data.ids.empty()) {
+    section.refuse("order", "it applies to conversations, pairs, texts and ids only");
+  }
   if (has_talk || has_texts) section.refuse("mask_documents", "conversations, pairs and texts are always separate");
   data.talk = read_talk(section);
   data.validation = section.text("validation", "");
@@ -109,7 +116,16 @@ DataOptions read_data(ConfigSection& section) {
   return data;
 }
 
-StepOptions read_steps(ConfigSection& section, const DataOptions& data, bool has_sae) {
+/// The table of what learns next to the model: "[sae]", "[lens]", or "" if the model or an adapter learns.
+std::string table_apart(const TomlFile& file) {
+  for (const char* const name : {"sae", "lens"}) {
+    if (file.values.contains(name)) return std::string("[") + name + "]";
+  }
+  return "";
+}
+
+/// `apart`: as table_apart() names it. `needs_counts`: steps and batch have no defaults.
+StepOptions read_steps(ConfigSection& section, const DataOptions& data, const std::string& apart, bool needs_counts) {
   using Balance = StepOptions::Balance;
   using Objective = StepOptions::Objective;
   StepOptions train;
@@ -117,12 +133,13 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data, bool has
   if (train.objective == Objective::next) section.refuse("mask_fraction", "it applies to objective = \"masked\" only");
   train.mask_fraction = section.number("mask_fraction", train.mask_fraction, 1e-6, 1);
   const bool has_texts = !data.texts.empty();
-  if (has_sae) {
-    for (const char* key : {"objective", "seq_len", "micro_batches", "dtype", "dropout", "label_smoothing", "z_loss",
+  if (!apart.empty()) {
+    for (const char* key : {"objective", "micro_batches", "dtype", "dropout", "label_smoothing", "z_loss",
                             "balance_loss", "router_z_loss", "router_bias_rate", "recompute"}) {
-      section.refuse(key, "it has no effect on [sae], whose parameters alone learn");
+      section.refuse(key, "it has no effect on " + apart + ", whose parameters alone learn");
     }
   }
+  if (apart == "[sae]") section.refuse("seq_len", "it has no effect on [sae], which has context");
   if (!data.is_talk() && !has_texts) section.refuse("epochs", "it applies to conversations, pairs and texts only");
   for (const char* key : {"objective", "label_smoothing", "z_loss", "balance_loss", "router_z_loss"}) {
     if (has_texts) section.refuse(key, "it has no effect on texts, whose loss is in [loss]");
@@ -131,12 +148,13 @@ StepOptions read_steps(ConfigSection& section, const DataOptions& data, bool has
     section.refuse("steps", "epochs already gives the number of steps");
     train.epochs = section.number("epochs", 1, 1e-9, kMaxNumber);
   } else {
-    train.steps = section.integer("steps", 1);
+    train.steps = needs_counts ? section.integer("steps", 1) : section.integer("steps", 0, 1);
   }
   if (train.steps > kMaxSteps) section.fail("steps", "there are too many steps");
-  train.batch = section.integer("batch", 1);
+  train.batch = needs_counts ? section.integer("batch", 1) : section.integer("batch", 1, 1);
   if (train.batch > kMaxBatch) section.fail("batch", "there are too many sequences");
-  train.seq_len = has_texts || has_sae ? section.integer("seq_len", 0, 1, kMaxSteps) : section.integer("seq_len", 1);
+  train.seq_len =
+      has_texts || !apart.empty() ? section.integer("seq_len", 0, 1, kMaxSteps) : section.integer("seq_len", 1);
   train.micro_batches = section.integer("micro_batches", 1, 1);
   if (train.batch % train.micro_batches != 0) {
     section.fail("micro_batches", "expected a divisor of batch " + std::to_string(train.batch));
@@ -229,64 +247,6 @@ void check_lora(const TrainConfig& config, const std::string& path) {
   }
 }
 
-OptimizerConfig read_optimizer(ConfigSection& section, ConfigSection& clip, bool has_sae) {
-  using Kind = OptimizerConfig::Kind;
-  OptimizerConfig optimizer;
-  if (has_sae) {
-    optimizer.beta2 = 0.999;
-    optimizer.weight_decay = 0;
-  }
-  optimizer.kind = section.choice<Kind>("name", {{"adamw", Kind::adamw}, {"sgd", Kind::sgd}});
-  const bool is_adamw = optimizer.kind == Kind::adamw;
-  constexpr double kBelowOne = 1 - 1e-9;
-  const auto number = [&](const char* key, double otherwise, double highest, bool applies) {
-    if (!applies) section.refuse(key, is_adamw ? "AdamW has none" : "SGD has none");
-    return section.number(key, otherwise, 0, highest);
-  };
-  optimizer.beta1 = number("beta1", optimizer.beta1, kBelowOne, is_adamw);
-  optimizer.beta2 = number("beta2", optimizer.beta2, kBelowOne, is_adamw);
-  optimizer.eps = number("eps", optimizer.eps, 1, is_adamw);
-  optimizer.momentum = number("momentum", optimizer.momentum, kBelowOne, !is_adamw);
-  optimizer.weight_decay = section.number("weight_decay", is_adamw ? optimizer.weight_decay : 0.0, 0, kMaxNumber);
-  section.finish();
-
-  const bool is_off = clip.flag("off", false);
-  if (is_off) clip.refuse("max_norm", "it has no effect with off = true");
-  optimizer.max_norm = clip.number("max_norm", *optimizer.max_norm, 1e-9, kMaxNumber);
-  if (is_off) optimizer.max_norm = std::nullopt;
-  clip.finish();
-  return optimizer;
-}
-
-ScheduleConfig read_schedule(ConfigSection& section, std::int64_t steps, const std::string& path, bool has_sae) {
-  using Kind = ScheduleConfig::Kind;
-  ScheduleConfig schedule;
-  if (has_sae) schedule.peak = 3e-4;
-  schedule.steps = steps;
-  schedule.kind = section.choice<Kind>("name", {{"cosine", Kind::cosine},
-                                                {"linear", Kind::linear},
-                                                {"constant", Kind::constant},
-                                                {"stable_decay", Kind::stable_decay},
-                                                {"inverse_sqrt", Kind::inverse_sqrt}});
-  schedule.peak = section.number("lr", schedule.peak, 0, kMaxNumber);
-  schedule.warmup = section.integer("warmup", 0, 0);
-  if (schedule.kind == Kind::constant) section.refuse("end_fraction", "it has no effect on a constant rate");
-  if (schedule.kind == Kind::inverse_sqrt) section.refuse("end_fraction", "this rate falls without an end");
-  schedule.end_fraction = section.number("end_fraction", schedule.end_fraction, 0, 1);
-  if (schedule.kind == Kind::stable_decay) {
-    schedule.decay_steps = section.integer("decay_steps", 1);
-  } else {
-    section.refuse("decay_steps", "it applies to name = \"stable_decay\" only");
-  }
-  section.finish();
-  try {
-    validate(schedule);
-  } catch (const BadInput& e) {
-    throw BadInput(path, "{}", e.what());
-  }
-  return schedule;
-}
-
 LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   LogOptions log;
   const auto steps = [&](const char* key, std::int64_t otherwise, std::int64_t lowest) {
@@ -317,18 +277,37 @@ LogOptions read_log(ConfigSection& section, const DataOptions& data) {
   return log;
 }
 
-/// Checks that the other sections allow [sae].
-void check_sae(const TrainConfig& config, const TomlFile& file, const std::string& path) {
-  if (config.data.is_talk() || config.text) throw BadInput(path, "[sae]: expected data.train or data.activations");
-  if (!config.model.config.is_null()) throw BadInput(path, "model.from: the key is missing; [sae] reads a model");
-  if (file.values.contains("lora")) throw BadInput(path, "[lora] has no effect on [sae], whose parameters alone learn");
+/// Checks that the other sections allow `table`, whose parameters alone learn.
+void check_apart(const TrainConfig& config, const TomlFile& file, const std::string& path, const std::string& table) {
+  if (!config.model.config.is_null()) throw BadInput(path, "model.from: the key is missing; {} reads a model", table);
+  if (file.values.contains("lora")) {
+    throw BadInput(path, "[lora] has no effect on {}, whose parameters alone learn", table);
+  }
   const LogOptions& log = config.log;
   if (log.validate_every > 0 || log.sample_every > 0 || log.taps_every > 0 || !log.writes.empty()) {
-    throw BadInput(path, "[log]: validation, samples, taps and writes do not apply to [sae]; see vitrine eval --sae");
+    throw BadInput(path, "[log]: validation, samples, taps and writes do not apply to {}", table);
   }
+}
+
+void check_sae(const TrainConfig& config, const TomlFile& file, const std::string& path) {
+  if (config.data.is_talk() || config.text || !config.data.ids.empty()) {
+    throw BadInput(path, "[sae]: expected data.train or data.activations");
+  }
+  check_apart(config, file, path, "[sae]");
   if (config.optimizer.kind != OptimizerConfig::Kind::adamw) {
     throw BadInput(path, "optimizer.name: [sae] learns with \"adamw\"");
   }
+}
+
+void check_lens(const TrainConfig& config, const TomlFile& file, const std::string& path) {
+  if (config.data.ids.empty()) throw BadInput(path, "data.ids: the key is missing; [lens] learns from lists of ids");
+  if (file.values.contains("sae")) throw BadInput(path, "[lens]: a run has [sae] or [lens], not both");
+  check_apart(config, file, path, "[lens]");
+  if (config.lens->kind == LensKind::tuned) return;
+  for (const char* const table : {"optimizer", "clip", "schedule"}) {
+    if (file.values.contains(table)) throw BadInput(path, "[{}] has no effect on a Jacobian lens, a mean", table);
+  }
+  if (!config.data.talk.is_shuffled) throw BadInput(path, "data.order has no effect on a Jacobian lens, a mean");
 }
 
 /// A config, and all keys that the reader knows.
@@ -338,8 +317,8 @@ struct Reading {
 };
 
 Reading read(const TomlFile& file, const std::string& path) {
-  const std::vector<std::string> names = {"model",     "data",     "train", "lora", "preference", "loss",
-                                          "optimizer", "schedule", "clip",  "log",  "out",        "sae"};
+  const std::vector<std::string> names = {"model",    "data", "train", "lora", "preference", "loss", "optimizer",
+                                          "schedule", "clip", "log",   "out",  "lens",       "sae"};
   for (const auto& [name, value] : file.values.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     throw BadInput(file.place_of(name, path), "there is no section [{}]{}", name, did_you_mean(name, names));
@@ -352,13 +331,16 @@ Reading read(const TomlFile& file, const std::string& path) {
 
   Reading reading;
   TrainConfig& config = reading.config;
-  const bool has_sae = file.values.contains("sae");
+  const bool has_sae = file.values.contains("sae"), has_lens = file.values.contains("lens");
   const bool needs_model = !has_sae || !file.values.value("data", Json::object()).contains("activations");
   if (needs_model || file.values.contains("model")) config.model = read_model(section("model"), path);
   config.data = read_data(section("data"));
   if (!config.data.activations.empty() && !has_sae) throw BadInput(path, "data.activations: it applies to [sae] only");
   config.text = read_text_options(section("train"), section("loss"), !config.data.texts.empty());
-  config.train = read_steps(section("train"), config.data, has_sae);
+  if (!config.data.ids.empty() && !has_lens) throw BadInput(path, "data.ids: it applies to [lens] only");
+  if (has_lens) config.lens = read_lens_training(section("lens"));
+  const bool needs_counts = !config.lens || config.lens->kind == LensKind::tuned;
+  config.train = read_steps(section("train"), config.data, table_apart(file), needs_counts);
   config.preference = read_preference(section("preference"), config.data);
   if (config.data.is_talk()) check_talk(config, path);
   if (config.text && config.model.checkpoint.empty()) {
@@ -372,15 +354,16 @@ Reading read(const TomlFile& file, const std::string& path) {
     config.train.adapter_dropout = config.lora->dropout;
     check_lora(config, path);
   }
-  config.optimizer = read_optimizer(section("optimizer"), section("clip"), has_sae);
+  config.optimizer = read_optimizer(section("optimizer"), section("clip"), has_sae || has_lens);
   // Epochs become steps when the data is read.
   const std::int64_t steps = config.train.steps > 0 ? config.train.steps : kMaxSteps;
-  config.schedule = read_schedule(section("schedule"), steps, path, has_sae);
+  config.schedule = read_schedule(section("schedule"), steps, path, has_sae ? 3e-4 : ScheduleConfig().peak);
   config.log = read_log(section("log"), config.data);
   if (has_sae) {
     check_sae(config, file, path);
     config.sae = read_dictionary_training(file, path, config.data.activations.empty(), reading.keys);
   }
+  if (has_lens) check_lens(config, file, path);
   config.out = section("out").text("folder");
   section("out").finish();
   if (!config.model.config.is_null()) check_with_model(config, config.model.read());
@@ -420,6 +403,10 @@ std::vector<std::string> train_config_keys() {
       "sae.site = 'hook_embed'\nsae.d_sae = 1";
   for (const std::string& key : read(sae, "train_config_keys").keys) {
     if (key.starts_with("sae.")) keys.push_back(key);
+  }
+  const std::string lens = "model.from = 'gpt2'\ndata.ids = 'ids'\nout.folder = 'run'\nlens.kind = 'jacobian'";
+  for (const std::string& key : read(lens, "train_config_keys").keys) {
+    if (key.starts_with("lens.")) keys.push_back(key);
   }
   return keys;
 }

@@ -27,6 +27,7 @@
 //                keep_last, taps, writes, taps_every
 //   [lora]       rank, alpha, dropout, scaling = "standard" | "rslora", targets = "all" | a list, layers; or from
 //   [sae]        dictionaries of features to train in place of the model (train/dictionary/dictionary_config.h)
+//   [lens]       a lens to train in place of the model, on data.ids (train/lens/lens_config.h)
 //   [out]        folder
 #pragma once
 
@@ -41,6 +42,7 @@
 #include "model/initialize.h"
 #include "tensor/dtype.h"
 #include "train/dictionary/dictionary_config.h"
+#include "train/lens/lens_config.h"
 #include "train/optimizer.h"
 #include "train/preference.h"
 #include "train/schedule.h"
@@ -74,11 +76,12 @@ struct TalkOptions {
   bool operator==(const TalkOptions&) const = default;
 };
 
-/// One of train, conversations, pairs, texts and activations is given.
+/// One of train, conversations, pairs, texts, activations and ids is given.
 struct DataOptions {
   std::string train;
   std::string conversations, pairs, texts;  ///< JSON Lines.
   std::string activations;                  ///< For [sae]: rows of a file in place of a model's.
+  std::string ids;                          ///< For [lens]: JSON Lines of lists of ids.
   TalkOptions talk;
   std::string validation;          ///< "": a fraction of train.
   double validation_fraction = 0;  ///< 0 and no `validation`: no validation.
@@ -96,7 +99,7 @@ struct StepOptions {
 
   Objective objective = Objective::next;
   double mask_fraction = 0.15;
-  std::int64_t steps = 0;          ///< 0: as many as `epochs` take.
+  std::int64_t steps = 0;          ///< 0: as many as `epochs` take, or as the lists of a Jacobian lens give.
   double epochs = 0;               ///< Of conversations or pairs.
   std::int64_t batch = 0;          ///< Sequences per step, all micro-batches together.
   std::int64_t micro_batches = 1;  ///< Equal parts of a step.
@@ -151,6 +154,7 @@ struct TrainConfig {
   PreferenceOptions preference;     ///< For data.pairs.
   std::optional<TextOptions> text;  ///< For data.texts.
   std::optional<DictionaryTraining> sae;
+  std::optional<LensTraining> lens;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   LogOptions log;

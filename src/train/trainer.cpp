@@ -17,6 +17,7 @@
 #include "train/distributed/divided_state.h"
 #include "train/distributed/shared_start.h"
 #include "train/learner.h"
+#include "train/lens/lens_trainer.h"
 #include "train/plan.h"
 #include "train/run_folder.h"
 #include "train/samples.h"
@@ -409,7 +410,9 @@ void Trainer::Run::save() {
 }
 
 Trainer::Trainer(const TrainConfig& config, TrainRun run) {
-  if (config.sae) throw Unsupported("train", "a run with [sae] has no model that changes between steps: use train()");
+  if (config.sae || config.lens) {
+    throw Unsupported("train", "a run with [sae] or [lens] has no model that changes between steps: use train()");
+  }
   run_ = std::make_unique<Run>(config, std::move(run));
 }
 Trainer::Trainer(Trainer&&) noexcept = default;
@@ -424,6 +427,7 @@ void Trainer::save(const std::string& folder) { run_->save_to(folder); }
 
 TrainResult train(const TrainConfig& config, const TrainRun& run) {
   if (config.sae) return train_dictionaries(config, run);
+  if (config.lens) return train_lens(config, run);
   Trainer trainer(config, run);
   while (trainer.step()) continue;
   return trainer.finish();

@@ -46,7 +46,8 @@ struct TrainRun {
 /// Between two steps, passes may run on the model. The functions throw as train() does.
 class Trainer {
  public:
-  /// Reads all inputs. The first step writes the first file. Throws Unsupported for [sae], which train() runs.
+  /// Reads all inputs. The first step writes the first file. Throws Unsupported for [sae] and [lens], which train()
+  /// runs.
   Trainer(const TrainConfig& config, TrainRun run);
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;

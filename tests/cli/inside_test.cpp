@@ -26,6 +26,47 @@ TEST(Inside, TheLensEndsAtThePrediction) {
   EXPECT_THAT(output_of({"lens", golden("gpt2"), "--ids", "1,2", "--token", "#3"}), HasSubstr("hook_resid_post"));
 }
 
+TEST(Inside, TrainedLensesMapTheStates) {
+  const TempFolder folder;
+  const auto config = [&](const std::string& name, const std::string& more) {
+    std::ofstream(folder / name) << "model.from = '" << golden("gemma2") << "'\ndata.ids = '" << folder / "ids.jsonl"
+                                 << "'\nout.folder = '" << folder / (name + ".run") << "'\n"
+                                 << more;
+    return folder / name;
+  };
+  std::ofstream(folder / "ids.jsonl") << "[2,5,40,7,9]\n{\"ids\": [3,3,8,1]}\n";
+  const auto train = [](const std::string& path) {
+    const Outcome o = run_program({"train", path, "--json"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    return Json::parse(o.out, nullptr, false);
+  };
+  EXPECT_EQ(train(config("jacobian", "[lens]\nkind = 'jacobian'\nskip_first_positions = 1\n"))["step"], 2);
+  EXPECT_EQ(train(config("tuned", "[train]\nsteps = 2\nbatch = 2\n[lens]\nkind = 'tuned'\n"))["step"], 2);
+  const Arguments text = {"lens", golden("gemma2"), "--ids", "2,5,40"};
+  const auto lens = [&](const std::string& option, const std::string& name) {
+    Arguments arguments = text;
+    arguments.insert(arguments.end(), {option, (folder / name) + ".run/last"});
+    return arguments;
+  };
+  const Json plain = json_of(text), jacobian = json_of(lens("--jacobian", "jacobian")),
+             tuned = json_of(lens("--tuned", "tuned"));
+  EXPECT_EQ(tuned["states"], plain["states"]);
+  EXPECT_EQ(jacobian["states"].size(), plain["states"].size() - 1);
+  EXPECT_EQ(jacobian["states"][0], plain["states"][1]);
+  for (const Json* own : {&jacobian, &tuned}) {
+    EXPECT_EQ((*own)["lens"].back(), plain["lens"].back());
+    EXPECT_NE((*own)["lens"].front(), plain["lens"][own == &jacobian ? 1 : 0]);
+  }
+  const auto refused = [](Arguments arguments, const Arguments& more, int status, const std::string& part) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_failure(arguments, status, {part});
+  };
+  refused(lens("--tuned", "jacobian"), {}, 1, "expected a tuned lens, got one of the kind jacobian");
+  refused(lens("--tuned", "tuned"), {"--jacobian", "x"}, 2, "give --tuned or --jacobian, not both");
+  refused(lens("--tuned", "tuned"), {"--sublayers"}, 1, "no maps of the states between sublayers");
+  refused(text, {"--tuned", golden("gemma2") + "/model.safetensors"}, 1, "the tensor layers.0 is missing");
+}
+
 TEST(Inside, AttributionNamesItsTerms) {
   const Json found =
       json_of({"attribute", golden("gpt2"), "--ids", "1,2,3", "--token", "#4", "--by", "head", "--ablate"});

@@ -300,6 +300,8 @@ sae.site = "s"
 sae.d_sae = 8
 )";
 
+const std::string kLens = "data.ids = 'i'\ntrain.seq_len = 8\nout.folder = 'o'\nmodel.from = 'm'\n";
+
 TEST(TrainConfig, TheTableOfKeysIsComplete) {
   std::vector<std::string> written, known = train_config_keys();
   for (const DocumentedKey& row : documented_keys()) written.push_back(row.key);
@@ -334,6 +336,8 @@ TEST(TrainConfig, TheTableOfKeysHasTheDefaults) {
       kSae + "sae.architecture = 'jumprelu'\nsae.jumprelu_sparsity_loss_mode = 'tanh'\n",
       kSae + "sae.lr_scheduler_name = 'cosineannealingwarmrestarts'\n",
       kSae + "sae.normalize_activations = 'expected_average_only_in'\n",
+      kLens + "train.steps = 1\ntrain.batch = 1\nlens.kind = 'tuned'\n",
+      kLens + "lens.kind = 'jacobian'\n",
   };
   std::size_t with_default = 0;
   for (const DocumentedKey& row : documented_keys()) {
@@ -372,6 +376,9 @@ TEST(TrainConfig, TheTableOfKeysHasTheTypes) {
     const bool is_source = row.key == "model.config" || row.key == "model.from" || row.key == "model.preset";
     std::string config = is_source ? kDotted : kDotted + "model.preset = 'gpt2'\n";
     if (row.key.starts_with("sae.")) config = kSae;
+    if (row.key.starts_with("lens.")) {
+      config = kLens + "lens.kind = " + (row.key == "lens.start" ? "'tuned'\n" : "'jacobian'\n");
+    }
     const std::size_t own = config.find("\n" + row.key + " =");
     if (own != std::string::npos) config.insert(own + 1, "# ");
     const std::string error = error_of(config + row.key + " = " + wrong.at(row.type));

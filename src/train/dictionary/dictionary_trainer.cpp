@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -14,12 +13,10 @@
 #include "train/dictionary/activation_file.h"
 #include "train/dictionary/activation_stream.h"
 #include "train/dictionary/dictionary_learner.h"
-#include "train/run_folder.h"
+#include "train/step_run.h"
 
 namespace vitrine {
 namespace {
-
-constexpr std::int64_t kMaxStepsWithoutChange = 50;  // consecutive steps, after which the run ends
 
 /// A dictionary of the run, and where a row has its values.
 struct LearnedSite {
@@ -34,49 +31,23 @@ std::string reconstructed_site(const LearnedOptions& options) {
   return options.site_out.empty() ? options.site : options.site_out;
 }
 
-class DictionaryRun {
+class DictionaryRun final : public StepLearner {
  public:
-  DictionaryRun(const TrainConfig& c, const TrainRun& run) : c_(c), run_(run), pool_(run.threads), folder_(c.out) {
-    resumed_ = folder_.step_to_resume(run.resume);
-    if (run_.resume && !resumed_) tell("the run has no checkpoint yet: it starts from the beginning");
+  DictionaryRun(const TrainConfig& c, const TrainRun& run) : c_(c), run_(run), pool_(run.threads) {
     open_source();
     for (std::size_t i = 0; i < dictionaries_.size(); ++i) open_dictionary(i);
     rows_.resize(static_cast<std::size_t>(c_.train.batch * source_->row_size()));
-    if (resumed_) resume();
   }
 
-  TrainResult run() {
-    for (const LearnedSite& own : dictionaries_) {
-      const Dictionary& d = own.dictionary->dictionary();
-      tell(fmt::format("{}: {}, {} features, {} to {}", own.name.empty() ? "activations" : own.name, d.architecture,
-                       d.d_sae(), d.d_in(), d.d_out()));
-    }
-    tell(source_->plan());
-    if (run_.loaded) run_.loaded();
-    folder_.prepare();
-    metrics_.emplace(c_.out,
-                     !resumed_             ? -1
-                     : unfinished_.empty() ? step_
-                                           : step_ - 1,
-                     [this](std::int64_t, std::int64_t) { check_interrupt(); });
-    try {
-      if (!resumed_) find_factors();
-      if (!unfinished_.empty()) finish_step();
-      while (step_ < c_.train.steps && !has_enough()) one_step();
-    } catch (const Interrupted&) {
-      save_last_step();
-      throw;
-    } catch (...) {
-      try {
-        save_last_step();
-      } catch (const std::exception& e) {
-        tell(fmt::format("step {} could not be saved: {}", step_, e.what()));
-      }
-      throw;
-    }
-    save_last_step();
-    return {step_, loss_, {}, checkpoint_path(c_.out, step_)};
-  }
+  std::int64_t n_steps() const override { return c_.train.steps; }
+  std::vector<std::string> plan() const override;
+  void begin() override { find_factors(); }
+  Step step(std::int64_t number) override;
+  std::vector<OptimizerArray> arrays() override;
+  RunWords words() const override;
+  Json more() override;
+  void set_more(const Json& more) override;
+  void write(const std::string& folder) override;
 
  private:
   void tell(const std::string& line) const {
@@ -85,14 +56,12 @@ class DictionaryRun {
   void check_interrupt() const {
     if (run_.interrupt != nullptr && run_.interrupt->load()) throw Interrupted();
   }
-  bool has_enough() const { return run_.enough != nullptr && run_.enough->load(); }
-  bool is_due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
   bool is_alone() const { return dictionaries_.size() == 1; }
   /// Begins the names of what a dictionary has in metrics and states.
   std::string prefix_of(const LearnedSite& own) const { return is_alone() ? "" : own.name + "/"; }
-  double rate_of(const LearnedSite& own) const {
-    if (c_.sae->has_schedule) return learning_rate(c_.schedule, step_);
-    return learning_rate(own.dictionary->options().rate, step_, c_.train.steps);
+  double rate_of(const LearnedSite& own, std::int64_t step) const {
+    if (c_.sae->has_schedule) return learning_rate(c_.schedule, step);
+    return learning_rate(own.dictionary->options().rate, step, c_.train.steps);
   }
 
   void open_source();
@@ -100,37 +69,28 @@ class DictionaryRun {
   void open_dictionary(std::size_t number);
   std::vector<Tensor> columns_of(const LearnedSite& own, Arena& arena);
   void find_factors();
-  void one_step();
-  void finish_step();
-  std::vector<OptimizerArray> arrays();
-  RunWords words() const;
-  void save();
-  void save_last_step() {
-    if (step_ > 0 && saved_ != step_) save();
-  }
-  void resume();
 
   const TrainConfig& c_;
   const TrainRun& run_;
   const Kernels& kernels_ = default_kernels();
   ThreadPool pool_;
-  RunFolder folder_;
-  std::optional<std::int64_t> resumed_;
   std::shared_ptr<const Model> model_;          // null for rows of a file
   std::unique_ptr<const TrainingData> corpus_;  // the same
   std::unique_ptr<ActivationSource> source_;
   std::vector<LearnedSite> dictionaries_;
   std::vector<float> rows_;  // of a step
-  std::optional<MetricsLog> metrics_;
-
-  std::int64_t step_ = 0;    // steps done
-  std::int64_t saved_ = -1;  // the last one that has a checkpoint, or whose checkpoint could not be written
-  double loss_ = 0;
-  std::int64_t skipped_ = 0;        // steps in a row that changed nothing
-  std::vector<Metric> unfinished_;  // of the last step, until they are written
-  std::int64_t line_rows_ = 0;      // since the last line of metrics, and the time they took
-  double line_seconds_ = 0;
 };
+
+std::vector<std::string> DictionaryRun::plan() const {
+  std::vector<std::string> lines;
+  for (const LearnedSite& own : dictionaries_) {
+    const Dictionary& d = own.dictionary->dictionary();
+    lines.push_back(fmt::format("{}: {}, {} features, {} to {}", own.name.empty() ? "activations" : own.name,
+                                d.architecture, d.d_sae(), d.d_in(), d.d_out()));
+  }
+  lines.push_back(source_->plan());
+  return lines;
+}
 
 /// The places of the values in a row, and the source.
 void DictionaryRun::open_source() {
@@ -271,25 +231,24 @@ void DictionaryRun::find_factors() {
   }
 }
 
-void DictionaryRun::one_step() {
-  check_interrupt();
-  const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
-  source_->read(step_, {rows_.data(), {c_.train.batch, source_->row_size()}});
+StepLearner::Step DictionaryRun::step(std::int64_t number) {
+  source_->read(number, {rows_.data(), {c_.train.batch, source_->row_size()}});
   std::vector<DictionaryLearner::Step> steps;
   Arena arena;
   for (LearnedSite& own : dictionaries_) {
     const ArenaScope scope(arena);
     const std::vector<Tensor> xy = columns_of(own, arena);
-    steps.push_back(own.learner->forward_backward(xy[0], xy[1], step_));
+    steps.push_back(own.learner->forward_backward(xy[0], xy[1], number));
     check_interrupt();
   }
-  // From here on nothing interrupts, so that what is saved is that of a whole step.
-  std::vector<Metric> line = {{"loss", 0}};
-  std::string skipped;
+  Step result;
+  result.n_rows = c_.train.batch;
+  std::vector<Metric>& line = result.metrics;
+  line = {{"loss", 0}};
   for (std::size_t i = 0; i < steps.size(); ++i) {
     LearnedSite& own = dictionaries_[i];
     DictionaryLearner::Step& step = steps[i];
-    const double lr = rate_of(own);
+    const double lr = rate_of(own, number);
     own.learner->update(step, lr);
     const std::string prefix = prefix_of(own);
     line.front().value += step.loss;
@@ -297,47 +256,12 @@ void DictionaryRun::one_step() {
     for (const Metric& term : step.terms) line.push_back({prefix + term.name, term.value});
     line.push_back({prefix + "lr", lr});
     line.push_back({prefix + "grad_norm", step.grad_norm});
-    if (!step.skipped.empty()) skipped = step.skipped;
+    if (!step.skipped.empty()) result.skipped = step.skipped;
   }
-  line_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  line_rows_ += c_.train.batch;
-  ++step_;
-  loss_ = line.front().value;
-  unfinished_ = line;
-  if (!skipped.empty()) {
-    unfinished_.push_back({"skipped", 1});
-    tell(fmt::format("step {} changed nothing: {}", step_, skipped));
-  }
-  finish_step();
-  skipped_ = skipped.empty() ? 0 : skipped_ + 1;
-  if (skipped_ < kMaxStepsWithoutChange) return;
-  throw BadInput(c_.out, "{} steps in a row changed nothing, the last because {}; a lower learning rate may help",
-                 skipped_, skipped);
+  result.loss = line.front().value;
+  return result;
 }
 
-/// Metrics and checkpoints after a step. If this throws, a resumed run starts here.
-void DictionaryRun::finish_step() {
-  const auto value_of = [this](const std::string& name) {
-    const auto it = std::ranges::find(unfinished_, name, &Metric::name);
-    return it != unfinished_.end() ? it->value : 0.0;
-  };
-  std::vector<Metric> line = unfinished_;
-  const double speed = line_seconds_ > 0 ? static_cast<double>(line_rows_) / line_seconds_ : 0;
-  if (speed > 0) line.push_back({"tokens_per_s", speed});
-  const std::string prefix = prefix_of(dictionaries_.front());
-  if (run_.show) {
-    run_.show({step_, c_.train.steps, loss_, value_of(prefix + "lr"), value_of(prefix + "grad_norm"), speed, {}});
-  }
-  if (is_due(c_.log.every) || step_ == c_.train.steps || value_of("skipped") > 0) {
-    metrics_->write(step_, line);
-    line_rows_ = 0;
-    line_seconds_ = 0;
-  }
-  unfinished_.clear();
-  if (is_due(c_.log.save_every)) save();
-}
-
-/// All that a checkpoint has in addition to the weights for inference.
 std::vector<OptimizerArray> DictionaryRun::arrays() {
   std::vector<OptimizerArray> all;
   for (LearnedSite& own : dictionaries_) {
@@ -365,62 +289,38 @@ RunWords DictionaryRun::words() const {
   return words;
 }
 
-void DictionaryRun::save() {
-  saved_ = step_;
-  TrainerState state;
-  state.step = step_;
-  state.optimizer_steps = step_;
-  state.loss = loss_;
-  state.isa = name_of(kernels_.isa);
-  state.build = run_.build;
-  state.words = words();
-  for (const Metric& metric : unfinished_) state.unfinished[metric.name] = metric.value;
+Json DictionaryRun::more() {
+  Json more;
   for (LearnedSite& own : dictionaries_) {
-    state.more.push_back({{"optimizer_steps", own.learner->optimizer().steps()},
-                          {"topk_threshold", own.dictionary->topk_threshold},
-                          {"factors", {own.factors.input, own.factors.output}}});
+    more.push_back({{"optimizer_steps", own.learner->optimizer().steps()},
+                    {"topk_threshold", own.dictionary->topk_threshold},
+                    {"factors", {own.factors.input, own.factors.output}}});
   }
-  folder_.save(state, arrays(), c_.log.keep_last, [this](const std::string& folder) {
-    for (LearnedSite& own : dictionaries_) {
-      const LearnedOptions& options = own.dictionary->options();
-      const std::string model = std::filesystem::path(c_.model.checkpoint).filename().string();
-      const DictionaryOrigin origin{options.site, options.site_out, model,
-                                    model_ != nullptr ? c_.sae->activations.context : 0};
-      std::string path = folder;
-      if (!is_alone()) {
-        path += own.name;
-        std::error_code error;
-        std::filesystem::create_directory(path, error);  // the writer reports errors
-      }
-      own.dictionary->write(origin, own.factors, path, pool_, kernels_);
-    }
-  });
+  return more;
 }
 
-void DictionaryRun::resume() {
-  const TrainerState state = folder_.read_state(*resumed_);
-  check_words(state.words, words(), c_.out, [this](const std::string& line) { tell(line); });
-  const std::vector<OptimizerArray> all = arrays();
-  const ReadArray read = folder_.open_arrays(*resumed_, all);
-  for (const OptimizerArray& array : all) read(array);
-  const std::string where = folder_.checkpoint(*resumed_) + "/trainer_state.json";
-  try {
-    for (std::size_t i = 0; i < dictionaries_.size(); ++i) {
-      const Json& more = state.more.at(i);
-      dictionaries_[i].learner->optimizer().set_steps(more.at("optimizer_steps").get<std::int64_t>());
-      dictionaries_[i].dictionary->topk_threshold = more.at("topk_threshold").get<double>();
-      dictionaries_[i].factors = {more.at("factors").at(0).get<double>(), more.at("factors").at(1).get<double>()};
-    }
-  } catch (const Json::exception& e) {
-    throw BadCheckpoint(where, "expected the state of a run with [sae]: {}", e.what());
+void DictionaryRun::set_more(const Json& all) {
+  for (std::size_t i = 0; i < dictionaries_.size(); ++i) {
+    const Json& more = all.at(i);
+    dictionaries_[i].learner->optimizer().set_steps(more.at("optimizer_steps").get<std::int64_t>());
+    dictionaries_[i].dictionary->topk_threshold = more.at("topk_threshold").get<double>();
+    dictionaries_[i].factors = {more.at("factors").at(0).get<double>(), more.at("factors").at(1).get<double>()};
   }
-  step_ = saved_ = state.step;
-  loss_ = state.loss;
-  if (!state.unfinished.is_null()) unfinished_ = metrics_of(state.unfinished, folder_.checkpoint(step_));
-  tell(fmt::format("resuming after step {}: {}", step_, folder_.checkpoint(step_)));
-  if (state.isa != name_of(kernels_.isa) || state.build != run_.build) {
-    tell(fmt::format("the checkpoint was written by {} with {} instructions, and this is {} with {}: bits may differ",
-                     state.build, state.isa, run_.build, name_of(kernels_.isa)));
+}
+
+void DictionaryRun::write(const std::string& folder) {
+  for (LearnedSite& own : dictionaries_) {
+    const LearnedOptions& options = own.dictionary->options();
+    const std::string model = std::filesystem::path(c_.model.checkpoint).filename().string();
+    const DictionaryOrigin origin{options.site, options.site_out, model,
+                                  model_ != nullptr ? c_.sae->activations.context : 0};
+    std::string path = folder;
+    if (!is_alone()) {
+      path += own.name;
+      std::error_code error;
+      std::filesystem::create_directory(path, error);  // the writer reports errors
+    }
+    own.dictionary->write(origin, own.factors, path, pool_, kernels_);
   }
 }
 
@@ -428,7 +328,9 @@ void DictionaryRun::resume() {
 
 TrainResult train_dictionaries(const TrainConfig& config, const TrainRun& run) {
   if (run.ranks != nullptr && !run.ranks->is_alone()) throw Unsupported("train", "[sae] is trained by one rank");
-  return DictionaryRun(config, run).run();
+  StepRun steps(config, run);
+  DictionaryRun learner(config, run);
+  return steps.run(learner);
 }
 
 }  // namespace vitrine
