@@ -189,6 +189,7 @@ void add_serve(Command& program) {
   add_file(command, "--access-log", o->access_log, "Append a line for each request to this file (default: stderr)");
   add_modifiers(command, *o);
   add_dictionaries(command, *o);
+  add_probes(command, *o);
   finish_command(
       command, o, run_serve,
       "With --json, the first line of stdout is {\"url\",\"models\"}. docs/serving.md describes the routes.\n"
