@@ -7,18 +7,20 @@
 #include "cli/commands.h"
 #include "cli/generate_options.h"
 #include "cli/output.h"
+#include "cli/probe_options.h"
 #include "cli/speculation_options.h"
 #include "cli/state_options.h"
 #include "cli/store_options.h"
 #include "generate/generator.h"
 #include "inspect/frozen_sites.h"
+#include "inspect/probe_values.h"
 #include "inspect/sequence_recorder.h"
 #include "report/results.h"
 
 namespace vitrine::cli {
 namespace {
 
-struct GenerateCommand : Options, SplitOptions, SpeculationOptions, StoreOptions {
+struct GenerateCommand : Options, SplitOptions, SpeculationOptions, StoreOptions, ProbeOptions {
   GenerateOptions generation;
   std::vector<std::string> writes, frozen;
 };
@@ -43,7 +45,8 @@ void run_generate(const GenerateCommand& given) {
   if (options.suffix && options.state)
     throw UsageError("--suffix", "--state continues a text, which has nothing after it");
   o.suffix = options.suffix;
-  const Session session = open_session(o);
+  Session session = open_session(o);
+  open_probes(o, o, session);
   options.seed = o.seed ? *o.seed : std::random_device{}();
   std::vector<std::string> from_checkpoint;
   GenerateRequest request = make_request(session.defaults(), session.ids, options, &from_checkpoint);
@@ -65,12 +68,18 @@ void run_generate(const GenerateCommand& given) {
   }
   if (!o.frozen.empty() && o.writes.empty())
     throw UsageError("--freeze", "give --set, too: without writes it has no effect");
-  if (!o.writes.empty()) {
+  std::shared_ptr<SequenceRecorder> recorder;
+  const bool reads_probes = has_probes(session.applied.dictionaries);
+  if (reads_probes && !o.json) throw UsageError("--probe", "give --json, too: it has the logits of the probes");
+  if (!o.writes.empty() || reads_probes) {
     if (o.ranks != nullptr) throw Unsupported("--split", "expected a generation that writes no sites (--set)");
     std::vector<SiteWrite> writes;
     for (const std::string& text : o.writes) writes.push_back(parse_site_write(text));
-    request.taps = std::make_shared<SequenceRecorder>(*session.checkpoint.model, std::vector<std::string>{},
-                                                      std::move(writes), session.applied.dictionaries);
+    std::vector<std::string> globs;
+    if (reads_probes) globs.emplace_back(kProbeGlob);
+    recorder = std::make_shared<SequenceRecorder>(*session.checkpoint.model, globs, std::move(writes),
+                                                  session.applied.dictionaries);
+    request.taps = recorder;
     if (!o.frozen.empty()) {
       const std::int64_t n_fed = std::ssize(request.prompt) + std::max<std::int64_t>(0, request.max_tokens - 1);
       CleanRun clean(context, o.frozen, std::min(session.checkpoint.model->config().max_seq_len, n_fed));
@@ -91,6 +100,7 @@ void run_generate(const GenerateCommand& given) {
     return;
   }
   Json json = generate_json(request, from_checkpoint, result, timings, session.tokenizer.get());
+  if (reads_probes) json["probes"] = probe_values_json(recorder->recorded());
   json["speculation"] = speculation_json(speculation.get(), result);
   print_json(json);
 }
@@ -103,6 +113,7 @@ void add_generate(Command& program) {
       "Continue a text, or write what an encoder–decoder makes of it, printing tokens as they are generated");
   add_model_and_text(command, *o);
   add_dictionaries(command, *o);
+  add_probes(command, *o);
   add_list(
       command, "--set", o->writes,
       "Modify a site at all tokens of the prompt and of the text: 'SITE[index]=value', also *= and +=, where tokens "

@@ -103,13 +103,13 @@ int run(int argc, char** argv) {
   Command program("A transformer language-model engine that runs and trains models and shows every value in them.",
                   "vitrine", version_line);
   for (const auto add :
-       {add_predict,   add_fill,      add_generate, add_translate, add_encode,   add_similarity, add_classify,
-        add_rerank,    add_tag,       add_answer,   add_logits,    add_grad,     add_tokenize,   add_detokenize,
-        add_trace,     add_eval,      add_info,     add_init,      add_bench,    add_quantize,   add_imatrix,
-        add_tokenizer, add_lora,      add_control,  add_data,      add_plot,     add_train,      add_embed,
-        add_features,  add_circuit,   add_example,  add_score,     add_template, add_chat,       add_lens,
-        add_heads,     add_attribute, add_patch,    add_look,      add_serve,    add_constrain,  add_pull,
-        add_models,    add_completion}) {
+       {add_predict,   add_fill,    add_generate,  add_translate, add_encode, add_similarity, add_classify,
+        add_rerank,    add_tag,     add_answer,    add_logits,    add_grad,   add_tokenize,   add_detokenize,
+        add_trace,     add_eval,    add_info,      add_init,      add_bench,  add_quantize,   add_imatrix,
+        add_tokenizer, add_lora,    add_control,   add_data,      add_plot,   add_train,      add_embed,
+        add_features,  add_circuit, add_probe,     add_example,   add_score,  add_template,   add_chat,
+        add_lens,      add_heads,   add_attribute, add_patch,     add_look,   add_serve,      add_constrain,
+        add_pull,      add_models,  add_completion}) {
     add(program);
   }
   add_man(program, version());

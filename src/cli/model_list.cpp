@@ -130,11 +130,11 @@ std::vector<std::string> read_modifiers(TomlFields& fields, const char* key, boo
   return names;
 }
 
-/// Dictionaries of features, NAME = PATH or NAME = {path, site}, as the command line has them.
-void read_dictionaries(TomlFields& fields, std::vector<std::string>& texts) {
-  const Json* const all = fields.find("saes");
-  fields.each("saes", [&](const std::string& name, const Json& value) {
-    TomlFields table = fields.of("saes", *all);
+/// Dictionaries of features or probes, NAME = PATH or NAME = {path, site}, as the command line has them.
+void read_dictionaries(TomlFields& fields, const char* key, std::vector<std::string>& texts) {
+  const Json* const all = fields.find(key);
+  fields.each(key, [&](const std::string& name, const Json& value) {
+    TomlFields table = fields.of(key, *all);
     if (!value.is_object()) {
       texts.push_back(fmt::format("{}={}", name, *table.path(name)));
       return;
@@ -159,6 +159,7 @@ std::shared_ptr<ServeOptions> options_of(const ServeOptions& server, const std::
   o.controls.clear();
   o.dictionaries.clear();
   o.features_index.clear();
+  o.probes.clear();
   o.tokenizer.clear();
   o.template_path.clear();
   o.draft.clear();
@@ -187,8 +188,9 @@ void read_options(TomlFields& fields, ServeOptions& o, ListedModel& model) {
   read_defaults(fields, o.defaults);
   model.adapters = read_modifiers(fields, "adapters", false, o.adapters);
   read_modifiers(fields, "controls", true, o.controls);
-  read_dictionaries(fields, o.dictionaries);
   set(o.features_index, fields.path("features_index"));
+  read_dictionaries(fields, "saes", o.dictionaries);
+  read_dictionaries(fields, "probes", o.probes);
 }
 
 ModelList read_file(const std::string& path, const ServeOptions& server) {

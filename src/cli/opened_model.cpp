@@ -53,7 +53,8 @@ Options without_named(const ServeOptions& o) {
   return result;
 }
 
-void open_modifiers(const ServeOptions& o, const Session& session, ServedModifiers& modifiers) {
+void open_modifiers(const ServeOptions& o, Session& session, ServedModifiers& modifiers) {
+  open_probes(o, o, session);
   modifiers.of_all = session.applied;
   modifiers.dictionaries = session.applied.dictionaries;
   std::erase_if(modifiers.of_all.dictionaries,

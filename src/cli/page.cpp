@@ -146,6 +146,12 @@ std::string sites_page() {
                          in_code(to_string(site.shape)), escaped(site.meaning)});
   }
   page += of_dictionaries.markdown();
+  page +=
+      "\n## Probes\n\nOf a linear probe that `--probe` attaches to a site ([probes.md](probes.md)). It is only "
+      "read.\n\n";
+  Table of_probes({{"site"}, {"shape"}, {"what it is"}});
+  of_probes.add({in_code("probe.NAME"), in_code(to_string(kProbeSite.shape)), escaped(kProbeSite.meaning)});
+  page += of_probes.markdown();
   page += "\n† Costly: written only if a glob of `--sites` names it in full, as in `blocks.*.attn.hook_result`.\n";
   return page;
 }

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
+#include "inspect/edges.h"
 
 namespace vitrine::cli {
 namespace {
@@ -21,10 +22,13 @@ struct PatchArguments : Options {
   std::vector<std::int32_t> clean_ids, corrupted_ids;
   std::string word;
   std::optional<std::string> against;
-  std::string site = "hook_resid_pre";
+  std::string site;
   std::string metric = "logit";
   bool approximate = false;
   std::vector<std::string> frozen;
+  bool edges = false;
+  int ig_steps = 1;
+  int top = 20;
 };
 
 /// The ids of one prompt.
@@ -59,13 +63,62 @@ void show(const Session& session, const Patch& found, const std::vector<std::int
   print(fmt::format("metric: clean {:.4f}, corrupted {:.4f}\n", found.clean, found.corrupted));
 }
 
+Json to_json(const EdgeNode& node) {
+  Json object = {{"kind", name_of(node.kind)}};
+  if (node.layer >= 0) object["layer"] = node.layer;
+  if (node.head >= 0) object["head"] = node.head;
+  return object;
+}
+
+void show_edges(const Session& session, const EdgeScores& found, const std::vector<Edge>& edges,
+                const std::vector<std::int32_t>& ids) {
+  constexpr int kWidth = 16;
+  Table table({{"source"}, {"target"}, {"", Table::Align::right}, {"token"}, {"score", Table::Align::right}});
+  for (const Edge& edge : edges) {
+    table.add({name_of(edge.source), name_of(edge.target), std::to_string(edge.position),
+               fitted(session.label(ids[static_cast<std::size_t>(edge.position)]), kWidth),
+               fmt::format("{:+.4f}", edge.score)});
+  }
+  print(table.text());
+  print(fmt::format("{} of {} edges; metric: clean {:.4f}, corrupted {:.4f}\n", grouped(std::ssize(edges)),
+                    grouped(found.count()), found.clean, found.corrupted));
+}
+
+/// patch --edges.
+void run_edges(const PatchArguments& o, const Session& session, const std::vector<std::int32_t>& clean,
+               const std::vector<std::int32_t>& corrupted) {
+  if (!o.site.empty() || o.approximate || !o.frozen.empty()) {
+    throw UsageError("--edges", "it has no effect with --site, --approximate and --freeze");
+  }
+  Objective objective{token_of(session, o.word), {}, std::ssize(clean) - 1, o.metric == "logprob"};
+  if (o.against) objective.against = token_of(session, *o.against);
+  const EdgeScores found = edge_scores(session.context(o), clean, corrupted, objective, o.ig_steps);
+  const std::vector<Edge> edges = found.strongest(static_cast<std::size_t>(o.top));
+  if (!o.json) return show_edges(session, found, edges, clean);
+  Json list = Json::array();
+  for (const Edge& edge : edges) {
+    list.push_back({{"source", to_json(edge.source)},
+                    {"target", to_json(edge.target)},
+                    {"position", edge.position},
+                    {"score", edge.score}});
+  }
+  print_json({{"clean", {{"ids", clean}, {"metric", found.clean}}},
+              {"corrupted", {{"ids", corrupted}, {"metric", found.corrupted}}},
+              {"ig_steps", o.ig_steps},
+              {"n_edges", found.count()},
+              {"edges", list}});
+}
+
 void run_patch(const PatchArguments& o) {
   const Session session = open_for_texts(o, o.model, o.clean || o.corrupted);
   if (session.has_encoder()) throw Unsupported("patch", "the model is an encoder–decoder");
   const std::vector<std::int32_t> clean = prompt_of(o, session, "--clean", o.clean, o.clean_ids);
   const std::vector<std::int32_t> corrupted = prompt_of(o, session, "--corrupted", o.corrupted, o.corrupted_ids);
+  if (o.edges) return run_edges(o, session, clean, corrupted);
+  if (o.ig_steps != 1) throw UsageError("--ig-steps", "give --edges, too");
+  const std::string site = o.site.empty() ? "hook_resid_pre" : o.site;
   PatchOptions options;
-  options.site = patch_site(o.site);
+  options.site = patch_site(site);
   options.token = token_of(session, o.word);
   if (o.against) options.against = token_of(session, *o.against);
   options.is_logprob = o.metric == "logprob";
@@ -75,7 +128,7 @@ void run_patch(const PatchArguments& o) {
   if (!o.json) return show(session, found, clean);
   Json object = {{"clean", {{"ids", clean}, {"metric", found.clean}}},
                  {"corrupted", {{"ids", corrupted}, {"metric", found.corrupted}}},
-                 {"site", o.site},
+                 {"site", site},
                  {"axes", {"layer", found.by_head ? "head" : "position"}},
                  {"metric", found.metric},
                  {"recovered", found.recovered}};
@@ -104,6 +157,15 @@ void add_patch(Command& program) {
                    "Also estimate each change of the metric from one backward: gradient times difference");
   add_list(command, "--freeze", o->frozen,
            "A glob of sites that keep their values of the corrupted prompt; may be given several times");
+  command.add_flag("--edges", o->edges,
+                   "Instead, estimate what each connection between embedding, heads, MLPs and logits carries: a "
+                   "source's difference times the gradient at a target's input (EAP)");
+  add_number<int>(command, "--ig-steps", o->ig_steps,
+                  "With --edges: the mean gradient of N runs between the embeddings of the corrupted and the clean "
+                  "prompt (EAP-IG; default: 1, that of the corrupted prompt)",
+                  1, 10'000);
+  add_number<int>(command, "--top", o->top, "With --edges: the number of edges, the strongest first (default: 20)", 1,
+                  1 << 30);
   command.add_flag("--no-special", o->no_special,
                    "Add no special tokens to the texts, and treat none in them as special");
   add_modifiers(command, *o);

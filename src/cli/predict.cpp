@@ -7,7 +7,9 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/probe_options.h"
 #include "cli/table.h"
+#include "inspect/probe_values.h"
 
 namespace vitrine::cli {
 namespace {
@@ -16,13 +18,52 @@ namespace {
 constexpr int kPieceWidth = 16;   // of a token, at most
 constexpr int kPrefixWidth = 27;  // of a prefix: tokens, probabilities and the space between them
 
-struct PredictOptions : Options, SplitOptions {
+struct PredictOptions : Options, SplitOptions, ProbeOptions {
   int top = 10;
 };
 
 struct Prefix {
-  std::int32_t id = 0;  // its last token
+  std::int64_t position = 0;  // of its last token
+  std::int32_t id = 0;
   std::vector<TokenLogprob> top;
+};
+
+/// The logits of the session's probes at every token that a model reads.
+class ProbeRows {
+ public:
+  explicit ProbeRows(const Session& session)
+      : is_empty_(!has_probes(session.applied.dictionaries)),
+        recorder_({kProbeGlob}, {}, site_layers(session.checkpoint.model->config(), session.applied.dictionaries),
+                  [this](const SiteId& id, const Tensor& rows) { add(name_of(id), rows); }) {
+    if (!is_empty_) check_has_rows(session.checkpoint.model->config());
+  }
+  ProbeRows(const ProbeRows&) = delete;
+  ProbeRows& operator=(const ProbeRows&) = delete;
+
+  bool empty() const { return is_empty_; }
+  Taps* taps() { return empty() ? nullptr : &recorder_; }
+  Json json() const { return probe_values_json(values_); }
+
+  /// Of each probe, its name and its logits at a position.
+  template <class Visit>
+  void for_each(std::int64_t position, Visit visit) const {
+    for (const SequenceRecorder::Recorded& own : values_) {
+      const auto n = static_cast<std::size_t>(own.shape.count_from(1));
+      visit(own.name, std::span(own.values).subspan(static_cast<std::size_t>(position) * n, n));
+    }
+  }
+
+ private:
+  void add(const std::string& name, const Tensor& rows) {
+    auto own = std::ranges::find(values_, name, &SequenceRecorder::Recorded::name);
+    if (own == values_.end()) own = values_.insert(own, {name, {0, rows.row_size()}, {}});
+    own->values.insert(own->values.end(), rows.data, rows.data + rows.count());
+    own->shape = {own->shape[0] + rows.rows(), rows.row_size()};
+  }
+
+  bool is_empty_;
+  std::vector<SequenceRecorder::Recorded> values_;
+  Recorder recorder_;
 };
 
 Json prefix_json(const Session& session, const Prefix& prefix) {
@@ -34,8 +75,8 @@ Json prefix_json(const Session& session, const Prefix& prefix) {
   return {{"id", prefix.id}, {"piece", session.piece(prefix.id)}, {"top", top}};
 }
 
-/// A table with a column for each prefix, headed by its last token, and a row for each rank.
-std::string band(const Session& session, const std::vector<Prefix>& prefixes) {
+/// A table with a column for each prefix, headed by its last token, a row for each rank and one for each probe.
+std::string band(const Session& session, const std::vector<Prefix>& prefixes, const ProbeRows& probes) {
   std::vector<Table::Column> columns = {{"", Table::Align::right}};
   for (const Prefix& prefix : prefixes) {
     columns.push_back({"… " + fitted(session.label(prefix.id), kPieceWidth)});
@@ -50,28 +91,47 @@ std::string band(const Session& session, const std::vector<Prefix>& prefixes) {
     }
     table.add(cells);
   }
+  std::vector<std::vector<std::string>> of_probes;
+  for (const Prefix& prefix : prefixes) {
+    std::size_t i = 0;
+    probes.for_each(prefix.position, [&](const std::string& name, std::span<const float> logits) {
+      if (of_probes.size() == i) of_probes.push_back({name});
+      std::string text;
+      for (const float logit : logits) text += fmt::format("{}{:.2f}", text.empty() ? "" : " ", logit);
+      of_probes[i].insert(of_probes[i].end(), {text, ""});
+      ++i;
+    });
+  }
+  for (const std::vector<std::string>& cells : of_probes) table.add(cells);
   return table.text();
 }
 
 void run_predict(const PredictOptions& o) {
-  const Session session = open_full_session(o);
+  Session session = open_full_session(o);
+  open_probes(o, o, session);
+  ProbeRows probes(session);
+  GenerateContext context = session.context(o);
+  if (!probes.empty()) context.taps = probes.taps();
   const auto per_band = static_cast<std::size_t>(std::max(1, (terminal_columns() - 4) / kPrefixWidth));
   Json tokens = Json::array();
   std::vector<Prefix> pending;
   bool first = true;
   const auto show = [&] {
-    if (!pending.empty()) print((first ? "" : "\n") + band(session, pending));
+    if (!pending.empty()) print((first ? "" : "\n") + band(session, pending, probes));
     pending.clear();
     first = false;
   };
-  predict(session.context(o), session.tokens(), o.top,
-          [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
-            const Prefix prefix{session.rows()[static_cast<std::size_t>(position)], top};
-            if (o.json) return tokens.push_back(prefix_json(session, prefix));
-            pending.push_back(prefix);
-            if (pending.size() == per_band) show();
-          });
-  if (o.json) return print_json({{"tokens", tokens}});
+  predict(context, session.tokens(), o.top, [&](std::int64_t position, const std::vector<TokenLogprob>& top) {
+    const Prefix prefix{position, session.rows()[static_cast<std::size_t>(position)], top};
+    if (o.json) return tokens.push_back(prefix_json(session, prefix));
+    pending.push_back(prefix);
+    if (pending.size() == per_band) show();
+  });
+  if (o.json) {
+    Json object = {{"tokens", tokens}};
+    if (!probes.empty()) object["probes"] = probes.json();
+    return print_json(object);
+  }
   show();
 }
 
@@ -83,6 +143,7 @@ void add_predict(Command& program) {
   add_model_and_text(command, *o);
   add_second_input(command, *o);
   add_dictionaries(command, *o);
+  add_probes(command, *o);
   add_number<int>(command, "--top", o->top, "Number of tokens to show (default: 10)", 1, 1 << 20);
   add_split(command, *o);
   finish_command(

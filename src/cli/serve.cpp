@@ -191,6 +191,7 @@ void add_serve(Command& program) {
   add_modifiers(command, *o);
   add_dictionaries(command, *o);
   add_features_index(command, o->features_index, "whose features POST /v1/features shows");
+  add_probes(command, *o);
   finish_command(
       command, o, run_serve,
       "With --json, the first line of stdout is {\"url\",\"models\"}. docs/serving.md describes the routes.\n"

@@ -8,12 +8,13 @@
 
 #include "checkpoint/sampling_overrides.h"
 #include "cli/options.h"
+#include "cli/probe_options.h"
 #include "cli/speculation_options.h"
 #include "cli/store_options.h"
 
 namespace vitrine::cli {
 
-struct ServeOptions : Options, SpeculationOptions, StoreOptions {
+struct ServeOptions : Options, SpeculationOptions, StoreOptions, ProbeOptions {
   std::string model, host = "127.0.0.1", key_file, admin_key_file, adapter_folder, access_log, template_path;
   std::vector<std::string> names, origins;
   std::uint16_t port = 8080;

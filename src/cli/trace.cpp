@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/probe_options.h"
 #include "cli/row_range.h"
 #include "cli/table.h"
 #include "cli/token_word.h"
@@ -22,7 +23,7 @@
 namespace vitrine::cli {
 namespace {
 
-struct TraceOptions : Options, SplitOptions {
+struct TraceOptions : Options, SplitOptions, ProbeOptions {
   std::vector<std::string> globs;
   std::vector<std::string> writes;
   std::vector<std::string> frozen;
@@ -154,7 +155,8 @@ void run_trace(const TraceOptions& o) {
   if (o.ranks != nullptr && o.has_gradients()) {
     throw Unsupported("--split", "expected a trace without gradients, which need one process");
   }
-  const Session session = o.gradients ? open_learning_session(o, "--gradients") : open_full_session(o);
+  Session session = o.gradients ? open_learning_session(o, "--gradients") : open_full_session(o);
+  open_probes(o, o, session);
   GenerateContext context = session.context(o);
   const auto n = static_cast<std::int64_t>(session.rows().size());
   std::optional<RowSelection> rows;
@@ -226,6 +228,7 @@ void add_trace(Command& program) {
   add_second_input(command, *o);
   add_labels(command, *o);
   add_dictionaries(command, *o);
+  add_probes(command, *o);
   add_list(command, "--sites", o->globs,
            "A glob of the names of sites to write (default: all but those on demand); may be given several times");
   add_list(command, "--set", o->writes,

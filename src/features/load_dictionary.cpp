@@ -17,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_name(std::string_view text) {
-  const auto may = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
-  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, may);
-}
-
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -117,8 +112,8 @@ SiteId bound_site(const ModelConfig& config, const std::string& where, const std
   const auto id = site_named(config, name, in_file);
   if (!id || !can_have_dictionary(*id)) {
     throw BadInput(where,
-                   "no dictionary can be attached to the site {}: expected one of docs/sites.md whose value has "
-                   "a row for each token",
+                   "no dictionary or probe can be attached to the site {}: expected one of docs/sites.md whose value "
+                   "has a row for each token",
                    name);
   }
   return *id;
@@ -177,11 +172,19 @@ void check_widths(const std::string& where, const Dictionary& d, const SiteShape
 
 }  // namespace
 
-DictionaryText parse_dictionary_text(const std::string& text) {
+bool is_dictionary_name(std::string_view text) {
+  const auto may = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, may);
+}
+
+DictionaryText parse_dictionary_text(const std::string& text, const char* option, const char* path) {
+  const auto refuse = [&](std::string_view what) {
+    throw BadInput(option, "expected [NAME=]{}[@SITE], got \"{}\": {} is empty", path, text, what);
+  };
   DictionaryText result{"", text, ""};
   if (!exists(result.path)) {
     const std::size_t equals = text.find('=');
-    if (equals != text.npos && is_name(std::string_view(text).substr(0, equals))) {
+    if (equals != text.npos && is_dictionary_name(std::string_view(text).substr(0, equals))) {
       result.name = text.substr(0, equals);
       result.path = text.substr(equals + 1);
     }
@@ -191,10 +194,10 @@ DictionaryText parse_dictionary_text(const std::string& text) {
     if (at != result.path.npos && result.path.find('/', at) == result.path.npos) {
       result.site = result.path.substr(at + 1);
       result.path = result.path.substr(0, at);
-      if (result.site.empty()) throw BadInput("--sae", "expected [NAME=]PATH[@SITE], got \"{}\": SITE is empty", text);
+      if (result.site.empty()) refuse("SITE");
     }
   }
-  if (result.path.empty()) throw BadInput("--sae", "expected [NAME=]PATH[@SITE], got \"{}\": PATH is empty", text);
+  if (result.path.empty()) refuse(path);
   return result;
 }
 

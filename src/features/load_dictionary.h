@@ -19,7 +19,10 @@ struct DictionaryText {
 
 /// A text that names a file or folder is its path; a word of letters, digits, _ and - before the first = is a name; a
 /// text after the last @ that has no / is a site. Throws BadInput for an empty path or site.
-DictionaryText parse_dictionary_text(const std::string& text);
+/// `option` names the option of the text, `path` what PATH is.
+DictionaryText parse_dictionary_text(const std::string& text, const char* option = "--sae", const char* path = "PATH");
+/// Whether a text can be the name of a dictionary or probe: letters, digits, _ and -, at most 64.
+bool is_dictionary_name(std::string_view text);
 
 /// The dictionaries of a folder, or of the folder of a file: one, or one for each layer. Their matrices are views of
 /// the files. Throws BadInput for a path without a dictionary, for a site that is missing or that the model does not

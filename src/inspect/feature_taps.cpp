@@ -20,6 +20,7 @@ auto features_of(Features& all, const SiteId& id) {
 
 FeatureRows::FeatureRows(AppliedDictionaries dictionaries, std::optional<std::size_t> top) : top_(top) {
   for (const AppliedDictionary& applied : dictionaries) {
+    if (is_probe(*applied.dictionary)) continue;
     all_.push_back({applied.dictionary.get(), {}, {}});
     const SiteId id = applied.dictionary->at(DictionarySite::acts_post);
     if (precedes(last_, id)) last_ = id;

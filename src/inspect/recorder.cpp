@@ -22,9 +22,7 @@ SiteLayers site_layers(const ModelConfig& config, AppliedDictionaries dictionari
                     config.encoder ? static_cast<int>(config.encoder->n_layers()) : -1,
                     {}};
   for (const AppliedDictionary& applied : dictionaries) {
-    for (std::size_t value = 0; value < kDictionarySites.size(); ++value) {
-      layers.of_dictionaries.push_back(applied.dictionary->at(static_cast<DictionarySite>(value)));
-    }
+    for (const SiteId& id : sites_of(*applied.dictionary)) layers.of_dictionaries.push_back(id);
   }
   return layers;
 }

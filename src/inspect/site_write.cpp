@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "model/sites.h"
+#include "pass/dictionary_sites.h"
 
 namespace vitrine {
 namespace {
@@ -140,6 +141,7 @@ bool may_match(std::string_view glob, Site site) {
 }
 
 bool may_match(std::string_view glob, const SiteId& id) {
+  if (id.value == kProbeValue) return true;  // its name ends in one of a file
   return id.dictionary != nullptr ? ends_alike(glob, info(id).name) : may_match(glob, id.site);
 }
 
@@ -162,6 +164,7 @@ std::vector<std::string> globs_of(const std::vector<SiteWrite>& writes) {
 }
 
 void apply(const SiteWrite& write, const SiteId& id, const Tensor& value, const WritePart& part) {
+  if (id.value == kProbeValue) throw BadInput("--set", "{}: a probe is only read", write.text);
   const int rank = value.shape.rank();
   if (static_cast<int>(write.index.size()) > rank) {
     throw BadInput("--set", "{}: the index has more entries than {}, which has shape {}", write.text, name_of(id),

@@ -12,6 +12,7 @@
 #include "ops/feature_scaling.h"
 #include "ops/linear.h"
 #include "ops/op_kind.h"
+#include "ops/probe_run.h"
 #include "pass/dictionary_sites.h"
 
 namespace vitrine {
@@ -45,10 +46,7 @@ struct DictionaryPass {
   }
   bool is_wanted(const Pass& p) const {
     if (replaces || wants_sparse(p)) return true;
-    for (std::size_t i = 0; i < kDictionarySites.size(); ++i) {
-      if (wants(p, static_cast<Value>(i))) return true;
-    }
-    return false;
+    return std::ranges::any_of(sites_of(*dictionary), [&](const SiteId& id) { return p.wants(id); });
   }
 };
 
@@ -344,14 +342,15 @@ class AttachedDictionaries : public AttachedSites {
   }
 
   bool is_output(const SiteId& id) const override {
-    return id.dictionary == nullptr &&
-           std::ranges::any_of(runs_, [&](const DictionaryPass& run) { return run.dictionary->output == id; });
+    return id.dictionary == nullptr && std::ranges::any_of(runs_, [&](const DictionaryPass& run) {
+             return !is_probe(*run.dictionary) && run.dictionary->output == id;
+           });
   }
 
   Tensor visit(Pass& p, const SiteId& id, const Tensor& value) override {
     Tensor result = value;
     for (DictionaryPass& run : runs_) {
-      if (!(run.dictionary->output == id)) continue;
+      if (is_probe(*run.dictionary) || !(run.dictionary->output == id)) continue;
       const Tensor out = p.tensor(result.shape);
       {
         const PassScope scope(p);
@@ -365,6 +364,7 @@ class AttachedDictionaries : public AttachedSites {
     }
     for (DictionaryPass& run : runs_) {
       if (run.dictionary->is_transcoder() && run.dictionary->input == id) keep_input(p, run, result);
+      if (is_probe(*run.dictionary) && run.dictionary->output == id) run_probe(p, *run.dictionary, result);
     }
     return result;
   }
@@ -409,7 +409,9 @@ DictionaryPass make_dictionary_pass(Pass& p, const Dictionary& dictionary, std::
 
 void check_dictionaries(const Pass& p, const std::vector<DictionaryPass>& runs) {
   if (runs.empty()) return;
-  if (p.split != nullptr) throw Unsupported("--split", "expected a model without dictionaries (--sae)");
+  if (p.split != nullptr) {
+    throw Unsupported("--split", "expected a model without dictionaries (--sae) and probes (--probe)");
+  }
   if (p.is_taped() && p.training.recompute) throw Unsupported("dictionaries", "a pass with recompute takes none");
   const auto has_several = [](const DictionaryPass& run) {
     return std::ranges::adjacent_find(run.of_rows, std::not_equal_to()) != run.of_rows.end();

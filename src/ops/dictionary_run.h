@@ -12,6 +12,9 @@
 // without a write keep their bits. Only what a tap wants, or `replace` needs, is computed; activations exist as sparse
 // rows unless a tap wants them all or there is a tape.
 //
+// A probe (pass/dictionary_sites.h) reads the value that the forward continues with, after the dictionaries at its
+// site. Its logits have no gradient: nothing reads them.
+//
 // With a tape, the values of the dictionary have the gradients of `reconstruction + constant error`. In `read` they end
 // at hook_sae_input, and the gradient of y is that of a pass without the dictionary. In `error` and `replace` the
 // gradient of y is what flows through the dictionary.

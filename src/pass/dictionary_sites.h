@@ -1,7 +1,11 @@
 // The values of a dictionary at its site (pass/dictionary.h): `SITE.hook_sae_acts_post`, or
 // `SITE.NAME.hook_sae_acts_post` if the dictionary has a name. SITE is its output site. Names are those of SAELens.
+// A probe has one value, `probe.NAME`.
 #pragma once
 
+#include <vector>
+
+#include "pass/dictionary.h"
 #include "pass/sites.h"
 
 namespace vitrine {
@@ -24,5 +28,26 @@ inline constexpr auto kDictionarySites = [] {
   });
 }();
 static_assert(kDictionarySites.size() == static_cast<std::size_t>(DictionarySite::output) + 1);
+
+/// A probe is a dictionary of which there is the encoder alone: p are the logits of labels, and the site keeps its
+/// value.
+inline bool is_probe(const Dictionary& dictionary) { return !dictionary.decoder.present(); }
+/// Its only value.
+inline constexpr auto kProbeValue = static_cast<DictionarySite>(kDictionarySites.size());
+inline constexpr SiteInfo kProbeSite{SitePlace::block_output,
+                                     kDefault,
+                                     "probe",
+                                     {dims::T, dims::L},
+                                     "the logits of the labels; of two, that of the second"};
+
+/// The sites of a dictionary, or of a probe.
+inline std::vector<SiteId> sites_of(const Dictionary& dictionary) {
+  if (is_probe(dictionary)) return {dictionary.at(kProbeValue)};
+  std::vector<SiteId> sites;
+  for (std::size_t i = 0; i < kDictionarySites.size(); ++i) {
+    sites.push_back(dictionary.at(static_cast<DictionarySite>(i)));
+  }
+  return sites;
+}
 
 }  // namespace vitrine

@@ -46,10 +46,12 @@ std::string name_in_cross_attention(std::string_view name) {
 }  // namespace
 
 const SiteInfo& info(const SiteId& id) {
-  return id.dictionary != nullptr ? kDictionarySites[static_cast<std::size_t>(id.value)] : info(id.site);
+  if (id.dictionary == nullptr) return info(id.site);
+  return id.value == kProbeValue ? kProbeSite : kDictionarySites[static_cast<std::size_t>(id.value)];
 }
 
 std::string name_of(const SiteId& id) {
+  if (id.dictionary != nullptr && id.value == kProbeValue) return "probe." + *id.dictionary;
   if (id.dictionary != nullptr) {
     const std::string name = id.dictionary->empty() ? "" : *id.dictionary + ".";
     return name_of(id.without_dictionary()) + "." + name + std::string(info(id).name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "inspect/probe_values.h"
 #include "serve/site_fields.h"
 
 namespace vitrine {
@@ -148,9 +149,14 @@ std::string CompletionReply::lead(const Prompt& prompt) const {
 }
 
 Json CompletionReply::reports(std::size_t sequence, const std::vector<std::int32_t>& ids) const {
-  Json sites = Json::array();
-  if (!request_.recorders.empty()) sites = sites_json(request_.recorders[sequence]->recorded());
+  Json sites = Json::array(), probes = Json::array();
+  if (!request_.recorders.empty()) {
+    const std::vector<SequenceRecorder::Recorded> values = request_.recorders[sequence]->recorded();
+    sites = sites_json(values);
+    probes = probe_values_json(values);
+  }
   Json all = {{"prompt_ids", request_.prompt_of(sequence).ids}, {"ids", ids}, {"sites", std::move(sites)}};
+  if (!probes.empty()) all["probes"] = std::move(probes);
   if (!request_.features.empty()) all["features"] = features_json(request_.features[sequence]->features());
   return all;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/nearest.h"
+#include "inspect/probe_values.h"
 
 namespace vitrine {
 namespace {
@@ -92,16 +93,18 @@ ChosenModel read_model(const ServedModel& model, RequestFields& fields) {
 void read_dictionaries(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {
   const auto word = fields.text("sae_use");
   const bool has_any = model.modifiers != nullptr && !model.modifiers->dictionaries.empty();
-  if (!has_any) {
+  if (!has_any || !has_features(model.modifiers->dictionaries)) {
     if (word) throw RequestError(kInvalid, fields.name_of("sae_use"), "the server has no dictionaries (--sae)");
-    return;
+    if (!has_any) return;
   }
   ModifierList& list = begin_list(model, modifiers);
   list.dictionaries = model.modifiers->dictionaries;
   if (!word) return;
   const auto use = dictionary_use_named(*word);
   if (!use) fields.fail("sae_use", fmt::format("expected read, error or replace, got \"{}\"", *word));
-  for (AppliedDictionary& applied : list.dictionaries) applied.use = *use;
+  for (AppliedDictionary& applied : list.dictionaries) {
+    if (!is_probe(*applied.dictionary)) applied.use = *use;
+  }
 }
 
 bool read_modifiers(const ServedModel& model, RequestFields& fields, ChosenModifiers& modifiers) {

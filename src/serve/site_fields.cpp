@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "inspect/probe_values.h"
 #include "serve/modifier_fields.h"
 #include "serve/prompts.h"
 #include "serve/routes.h"
@@ -42,7 +43,7 @@ std::optional<std::size_t> read_top(RequestFields& fields, const SiteFields& sit
   RequestFields own = fields.of(*value, kFeatures);
   const int top = own.whole<int>("top", 1, kMaxTop).value_or(kDefaultTop);
   own.finish();
-  if (!sites.dictionaries.empty()) return static_cast<std::size_t>(top);
+  if (has_features(sites.dictionaries)) return static_cast<std::size_t>(top);
   throw RequestError(kInvalid, fields.name_of(kFeatures), "the server has no dictionaries (--sae)");
 }
 
@@ -85,6 +86,7 @@ std::optional<SiteFields> read_wishes(const ServedModel& model, RequestFields& f
 std::int64_t feature_bytes(const SiteFields& fields, std::int64_t n) {
   std::int64_t bytes = 0;
   for (const AppliedDictionary& applied : fields.dictionaries) {
+    if (is_probe(*applied.dictionary)) continue;
     const std::int64_t most = std::min(static_cast<std::int64_t>(fields.top.value_or(0)), applied.dictionary->d_sae());
     bytes += n * most * static_cast<std::int64_t>(sizeof(SparseValue));
   }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "inspect/feature_taps.h"
+#include "inspect/probe_values.h"
 #include "model/dry_run.h"
 
 namespace vitrine {
@@ -85,6 +86,7 @@ Json TextSites::json() const {
   Json list = Json::array();
   for (std::size_t i = 0; i < values_.size(); ++i) {
     list.push_back({{"sites", sites_json(values_[i])}});
+    if (Json probes = probe_values_json(values_[i]); !probes.empty()) list.back()["probes"] = std::move(probes);
     if (wishes_.top) list.back()["features"] = features_json(features_[i]);
   }
   return list;

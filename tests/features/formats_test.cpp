@@ -122,7 +122,7 @@ TEST_F(Formats, AreRefusedByNameWhereTheyCannotBeRead) {
   EXPECT_THAT(refusal(path("llama-scope/L1R")), HasSubstr("blocks.1.hook_resid_post: expected d_in = 24, the width"));
   EXPECT_THAT(refusal(path("saelens-standard"), "blocks.9.hook_resid_post"), HasSubstr("no site blocks.9"));
   EXPECT_THAT(refusal(path("saelens-standard"), "blocks.1.attn.hook_pattern"),
-              HasSubstr("no dictionary can be attached"));
+              HasSubstr("no dictionary or probe can be attached"));
   EXPECT_THAT(refusal(path("gpt2-skip_transcoder"), "blocks.1.hook_mlp_out"), HasSubstr("it has 3 dictionaries"));
   EXPECT_THAT(refusal(path("gpt2")), HasSubstr("the folder has no dictionary"));
 }
