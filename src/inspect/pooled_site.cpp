@@ -31,7 +31,9 @@ std::vector<float> pooled_site(const GenerateContext& context, const SiteId& sit
   std::vector<float> vectors(texts.ids.size() * size);
   std::span<const std::size_t> numbers;
   const std::vector<Segment>* segments = nullptr;
+  bool is_met = false;
   SiteReader reader({site}, [&](Pass&, const SiteId&, const Tensor& value) {
+    is_met = true;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const Segment& own = (*segments)[i];
       pool(value, own.first_row, own.length, is_mean, std::span(vectors).subspan(numbers[i] * size, size));
@@ -43,6 +45,7 @@ std::vector<float> pooled_site(const GenerateContext& context, const SiteId& sit
                segments = &of_pass;
                numbers = own;
              });
+  if (!is_met && !texts.ids.empty()) throw Unsupported(name_of(site), "a text alone does not reach the site");
   for (std::size_t i = 0; i < vectors.size(); ++i) {
     if (std::isfinite(vectors[i])) continue;
     throw NotFinite(name_of(site), "text {}: the vector is infinite or NaN", i / size + 1);
