@@ -43,13 +43,46 @@ function dictionary(path) {
   return path;
 }
 
+/// An index of its features over random tokens, as `data pack` stores them.
+function featuresIndex(path, sae) {
+  const n = 400, ids = Buffer.alloc(2 * n), header = Buffer.alloc(96), start = Buffer.alloc(8);
+  let seed = 7;
+  for (let i = 0; i < n; ++i) ids.writeUInt16LE((seed = (seed * 1103515245 + 12345) % 2 ** 31) % 20, 2 * i);
+  header.write("VITRTOKS");
+  header.writeUInt32LE(1, 8);
+  header.writeUInt32LE(2, 12);
+  [20n, 1n, 2n ** 64n - 1n, BigInt(n), 1n, 0n].forEach((x, i) => header.writeBigUInt64LE(x, 16 + 8 * i));
+  header.writeUInt32LE(1, 68);
+  mkdirSync(`${path}-tokens`);
+  writeFileSync(join(`${path}-tokens`, "shard-00000.tokens"), Buffer.concat([header, ids, start]));
+  run("features", "index", "../tests/goldens/gpt2", `${path}-tokens`, "--sae", sae, "--window", "16", "--out", path);
+  return path;
+}
+
+/// A click on a feature shows what `features show` says of it.
+async function checkDashboard(page, feature) {
+  const shown = json("features", "show", join(folder, "index"), String(feature));
+  await page.click(`#features button.plain:text-is("${feature}")`);
+  const found = await page.waitForSelector(`.dashboard[data-feature="${feature}"]`, { timeout: 5000 }).then(() => true, () => false);
+  check(found, `features: no dashboard of ${feature}`);
+  if (!found) return;
+  const numbers = (site) => page.$$eval(`.dashboard [data-site='features.0.dashboards.${site}']`, (marks) => marks.map((e) => Math.fround(Number(e.dataset.value))));
+  check(equal(await numbers("context.max"), shown.contexts.slice(0, 8).map((c) => Math.fround(c.max))), "features: other contexts");
+  check(equal(await numbers("histogram"), shown.histogram.counts), "features: another histogram");
+  check(equal(await numbers("density"), [Math.fround(shown.density)]), "features: another density");
+  check(equal(await numbers("context.value"), shown.contexts.slice(0, 8).flatMap((c) => c.values.map(Math.fround))), "features: other values");
+  check(equal(await numbers("logit.id"), [...shown.top_logits.slice(0, 5), ...shown.bottom_logits.slice(0, 5)].map((x) => x.id)), "features: other logits");
+  const marks = await page.evaluate(wrongMarks);
+  check(marks.wrong.length === 0, `features: of the dashboard are wrong: ${marks.wrong.slice(0, 5).join("; ")}`);
+}
+
 const hostile = "He said </script><script>alert(1)</script> & \"<b>\" 😀 \u0001\u202e שלום";
 const cases = [
   { name: "default model", args: ["Once upon a time there was a little girl named"] },
   { name: "hostile text", args: [hostile] },
   { name: "a changed value", args: ["Once upon a time there was a little"], change: ["--set", "blocks.2.attn.hook_z[:,3]=0"], more: ["--analogy", "girl - she + he", "--cell", "blocks.0.mlp.hook_post[3,7]"] },
   ...["gpt2", "gpt_neox", "olmo2", "qwen3", "mixtral", "gpt_oss", "qwen3_next", "mamba2"].filter((g) => existsSync(`../tests/goldens/${g}/config.json`)).map((g) => ({ name: g, args: [`../tests/goldens/${g}`, "--ids", "1,5,9,2,7,3,5,9"] })),
-  { name: "features", args: ["../tests/goldens/gpt2", "--ids", "1,5,9,2,7,3,5,9", "--sae", dictionary(join(folder, "sae"))] },
+  { name: "features", args: ["../tests/goldens/gpt2", "--ids", "1,5,9,2,7,3,5,9", "--sae", dictionary(join(folder, "sae"))], more: ["--features-index", featuresIndex(join(folder, "index"), join(folder, "sae"))] },
 ];
 
 /// Marks whose number is not that of values(), and bars that are not as long as their values.
@@ -133,6 +166,7 @@ for (const { name, args, change = [], more = [] } of cases) {
     }, before, { timeout: 5000 }).then(() => true, () => false);
     check(follows, `${name}: at the position before, other features are shown than ${before}`);
     await page.keyboard.press("ArrowRight");
+    await checkDashboard(page, found.tokens.at(-1)[0].index);
   } else {
     check(await page.evaluate(() => document.querySelector("#features") === null), `${name}: there are features without --sae`);
   }

@@ -24,6 +24,7 @@ export const compared = () => (index.after?.set.length ? traced(index.ids, index
 export const patch = (token: number) => `vitrine patch ${reading(index.ids, "--clean-ids")}--corrupted-ids ${index.after?.ids.join(",") ?? "…"} --token '#${token}' --json`;
 export const generate = (n: number, options: string) => (changes().length > 0 ? trace("hook_logits") : `vitrine generate ${reading(ids().slice(0, n))}--max-tokens 1 ${options} --json`);
 export const features = (n: number) => `vitrine features ${reading(index.ids)}${index.sae_options}--top ${n} --json`;
+export const dashboard = (site: string, feature: number) => `vitrine features show ${index.features_index} ${feature} --site ${site}`;
 export const info = `vitrine info ${model}--length ${index.ids.length} --json`;
 export const embed = (words: Iterable<number>) => `vitrine embed ${index.model_path} ${[...words].map((id) => `'#${id}'`).join(" ")} --json`;
 export const spell = (cell: string) => `vitrine look ${reading(index.ids)}--cell ${quoted(cell)} --out report.html`;

@@ -93,11 +93,14 @@ export interface Index {
   run_options: string;
   /// --sae and --sae-skip.
   sae_options: string;
+  /// The folder of --features-index as an argument; empty: none.
+  features_index: string;
   ids: number[];
   /// The changed run, whose arrays have names that begin with `after:`.
   after: { ids: number[]; set: string[]; predicted: number[] } | null;
   /// The dictionaries whose features are shown: before the names of their arrays is `values`.
-  saes: { values: string; name: string | null; site: string; architecture: string; d_sae: number; active: number[] }[];
+  /// `corpus_tokens` is that of their dashboards, null if there are none.
+  saes: { values: string; name: string | null; site: string; key: string; architecture: string; d_sae: number; active: number[]; corpus_tokens: number | null }[];
   analogy: { id: number; factor: number }[];
   run: string | null;
   position: number;
@@ -182,7 +185,7 @@ function decode(e: Entry, buffer: ArrayBuffer): Values {
   return { shape: e.shape, data, exact: e.exact, ...(e.labels ? { labels: e.labels } : {}) };
 }
 
-const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.(?!\d)/, "--run"], [/^analogy\./, "--analogy"], [/^features\./, "--sae"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
+const options: [RegExp, string][] = [[/^(after:|difference\.)/, "--set or --corrupted"], [/^patch\./, "--corrupted"], [/^run\.(?!\d)/, "--run"], [/^analogy\./, "--analogy"], [/^features\.\d+\.dashboards/, "--features-index"], [/^features\./, "--sae"], [/^(ceilings|roofline)\./, "--ceilings"], [/^cell:/, "--cell"]];
 /// The option of `vitrine look` that adds an array.
 function optionFor(name: string): string | undefined {
   const known = options.find(([form]) => form.test(name))?.[1];

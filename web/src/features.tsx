@@ -3,8 +3,20 @@ import { Bar, Figure, Num, Token, Wide, mark } from "./parts";
 import { index, type Values } from "./data";
 import { grouped, short } from "./format";
 import * as commands from "./commands";
+import { Dashboard } from "./dashboard";
+import { signal } from "@preact/signals";
 
 const parts = ["index", "value", "logit.id", "logit.weight"];
+
+/// The feature whose dashboard is shown, of the dictionary with these values.
+const chosen = signal<{ of: string; feature: number } | null>(null);
+
+/// The number of a feature. If it has a dashboard, a button shows and hides it.
+function Name(p: { sae: (typeof index.saes)[number]; feature: number }) {
+  if (p.sae.corpus_tokens === null) return <>{p.feature}</>;
+  const isShown = chosen.value?.of === p.sae.values && chosen.value.feature === p.feature;
+  return <button type="button" class="plain" aria-expanded={isShown} onClick={() => (chosen.value = isShown ? null : { of: p.sae.values, feature: p.feature })}>{p.feature}</button>;
+}
 
 /// The strongest features of a dictionary at a position.
 function Features(p: { sae: (typeof index.saes)[number]; values: Values[]; position: number; largest: number }) {
@@ -25,7 +37,7 @@ function Features(p: { sae: (typeof index.saes)[number]; values: Values[]; posit
                 const i = at - p.position * k;
                 return (
                   <tr key={i}>
-                    <th scope="row" {...mark(`${name}.index`, [p.position, i], of.data[at], "text")}>{of.data[at]}</th>
+                    <th scope="row" {...mark(`${name}.index`, [p.position, i], of.data[at], "text")}><Name sae={p.sae} feature={of.data[at]} /></th>
                     <td><Num site={`${name}.value`} at={[p.position, i]} v={value} i={at} /></td>
                     <td class="left"><Bar site={`${name}.value`} at={[p.position, i]} v={value} i={at} of={p.largest} /></td>
                     <td class="left">
@@ -40,6 +52,7 @@ function Features(p: { sae: (typeof index.saes)[number]; values: Values[]; posit
           </table>
         </Wide>
       )}
+      {chosen.value?.of === name && <Dashboard sae={p.sae} feature={chosen.value.feature} />}
     </div>
   );
 }
@@ -48,7 +61,7 @@ export function FeaturesFigure() {
   const sites = index.saes.flatMap((sae) => parts.map((part) => `${sae.values}.${part}`));
   return (
     <Figure id="features" title="Which features are active" wide command={commands.features(5)} sites={sites}
-      how="A sparse autoencoder writes a value of the forward as a sum over a few of many features; a transcoder predicts an output from an input in the same way. Shown are the strongest features at the selected position, and the tokens whose vectors in the head agree most with what a feature adds: its row of the decoder times their vectors."
+      how="A sparse autoencoder writes a value of the forward as a sum over a few of many features; a transcoder predicts an output from an input in the same way. Shown are the strongest features at the selected position, and the tokens whose vectors in the head agree most with what a feature adds: its row of the decoder times their vectors. With --features-index, the number of a feature shows what it does in a corpus."
       note="These products leave out the final norm and all layers in between, so they tell what a feature writes, not what the model makes of it.">
       {(all, { position }) => {
         const p = position.value;
