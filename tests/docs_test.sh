@@ -50,6 +50,8 @@ echo "A dog runs on the beach." >translations.txt
 echo "A dog is running on the beach." >references.txt
 echo '{"prompt": "Once upon a", "completion": " time"}' >answers.jsonl
 echo '{"positive": "She was happy.", "negative": "She was sad."}' >pairs.jsonl
+printf '%s\n' '{"text": "She was happy.", "label": 1}' '{"text": "She was sad.", "label": 0}' >texts.jsonl
+cp texts.jsonl held-out.jsonl
 if grep -q 'gpt2/' "$source/$page"; then
   vitrine init gpt2 gpt2 --set d_model=48 --set n_layers=2 --set n_heads=4 --set vocab_size=5000 --seed 1 >/dev/null ||
     exit 1

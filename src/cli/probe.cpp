@@ -102,13 +102,12 @@ void add_probe_train(Command& group) {
       new_command<ProbeTrainOptions>(group, "train", "Learn to read the labels of texts from the value of a site");
   add_common_options(command, *o, "The site, as in docs/sites.md, with a row for each token",
                      "What is read of a text: the last row, or the mean of all (default: last)");
-  add_number<double>(command, "--C", o->c, "The weight of the losses next to the penalty ½‖W‖² (default: 1)");
+  add_number<double>(command, "--C", o->c, "The weight of the losses next to the penalty ½|W|² (default: 1)");
   command.add_option("--out", o->out, "The .safetensors to write: weight, bias")->required();
   finish_command(command, o, run_probe_train,
                  "Logistic regression with an L2 penalty, at its minimum. Labels are whole numbers, truth values or "
                  "texts.\n"
-                 "Example: vitrine probe train gpt2/ texts.jsonl --site blocks.6.hook_resid_post --out "
-                 "probe.safetensors");
+                 "Example: vitrine probe train texts.jsonl --site blocks.3.hook_resid_post --out probe.safetensors");
 }
 
 void add_probe_eval(Command& group) {
@@ -119,7 +118,7 @@ void add_probe_eval(Command& group) {
   command.add_option("--probe", o->probe, "The .safetensors that probe train has written")->required();
   finish_command(command, o, run_probe_eval,
                  "auroc is the area under the ROC curve; of more than two labels the mean, each against the rest.\n"
-                 "Example: vitrine probe eval gpt2/ held-out.jsonl --probe probe.safetensors --json");
+                 "Example: vitrine probe eval held-out.jsonl --probe probe.safetensors --json");
 }
 
 }  // namespace

@@ -130,7 +130,9 @@ TEST_F(Formats, AreRefusedByNameWhereTheyCannotBeRead) {
 /// A copy of a folder with another config. The copy's own name is that of the folder, where some formats have the site.
 std::string changed(const std::string& from, const Json& changes, const std::string& config_name = "cfg.json") {
   namespace fs = std::filesystem;
-  const fs::path to = fs::path(testing::TempDir()) / "changed" / fs::path(from).filename();
+  // Tests may run at the same time.
+  const std::string own = std::string("changed-") + testing::UnitTest::GetInstance()->current_test_info()->name();
+  const fs::path to = fs::path(testing::TempDir()) / own / fs::path(from).filename();
   fs::remove_all(to.parent_path());
   fs::create_directories(to.parent_path());
   fs::copy(from, to, fs::copy_options::recursive);

@@ -131,7 +131,9 @@ TEST(Centering, ReadsTheStreamWithoutItsMean) {
   const auto values = [&](bool is_centered) {
     made->own.scaling.is_centered = is_centered;
     const Applied own = {{std::shared_ptr<const Dictionary>(made, &made->own), DictionaryUse::replace}};
-    return run(model, ids, {.globs = {site + "hook_sae_*"}, .dictionaries = own}).values;
+    DictionaryRun o{.dictionaries = own};
+    for (const char* value : {"input", "acts_pre", "recons", "output"}) o.globs.push_back(site + "hook_sae_" + value);
+    return run(model, ids, o).values;
   };
   const auto plain = values(false), centered = values(true);
   const std::vector<float>& x = plain.at(site + "hook_sae_input");
