@@ -102,7 +102,7 @@ void add_probe_train(Command& group) {
       new_command<ProbeTrainOptions>(group, "train", "Learn to read the labels of texts from the value of a site");
   add_common_options(command, *o, "The site, as in docs/sites.md, with a row for each token",
                      "What is read of a text: the last row, or the mean of all (default: last)");
-  add_number<double>(command, "--C", o->c, "The weight of the losses next to the penalty ½|W|² (default: 1)");
+  add_number<double>(command, "--C", o->c, "The weight of the losses next to the penalty ½ W² (default: 1)");
   command.add_option("--out", o->out, "The .safetensors to write: weight, bias")->required();
   finish_command(command, o, run_probe_train,
                  "Logistic regression with an L2 penalty, at its minimum. Labels are whole numbers, truth values or "
